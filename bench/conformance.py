@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from leakbound_lab.conformance import INVARIANTS, conform
+from leakbound_lab.conformance.outputs import LEVEL
 from leakbound_lab.planted.correct_mechanisms import CORRECT
 from leakbound_lab.planted.planted_answers import NOT_MECHANISMS, PLANTED
 
 from leakbound import mechanisms as shipped
 from leakbound.tasks import Mechanism
-from leakbound.testing import INVARIANTS, conform
-from leakbound.testing.conformance_outputs import LEVEL
 
 SEEDS, EPSILONS, DELTA = range(10), (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), 1e-5
 PAIRS = 10_000  # of exact losses
@@ -28,11 +28,11 @@ BY_NAME = {one.name: one for one in INVARIANTS}
 
 HEAD = f"""# Conformance
 
-`leakbound.testing.assert_conforms` checks a mechanism with a scripted model: outputs and texts
-against the declared distribution, two-sample tests over neighbouring contexts on everything that is
-returned, examples replaced or removed at every place, near ties, the price of an answer against its
-releases and for queries of many words, fresh noise between calls. This page is made by `python
-bench/conformance.py docs/conformance.md`; a cross-section runs in the test suite.
+`leakbound_lab.conformance.assert_conforms` checks a mechanism with a scripted model: outputs and
+texts against the declared distribution, two-sample tests over neighbouring contexts on everything
+that is returned, examples replaced or removed at every place, near ties, the price of an answer
+against its releases and for queries of many words, fresh noise between calls. This page is made by
+`python bench/conformance.py docs/conformance.md`; a cross-section runs in the test suite.
 
 Tokens of free answers are sampled over a few scripted contexts, and their exact law is not
 computed: a candidate that is rare, tokens at a larger epsilon than is charged, or a wider clip may

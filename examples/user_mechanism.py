@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from leakbound_lab.conformance import conform
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MechanismBase
@@ -34,7 +35,6 @@ from leakbound.tasks import (
     parse_answer,
 )
 from leakbound.tasks.partition import split_by_position
-from leakbound.testing import conform
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from leakbound.cli.main import group
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-# By tests/testing/test_selftest.py and tests/reproduce/test_recipes.py, which are slow.
+# By tests/conformance/test_selftest.py and tests/reproduce/test_recipes.py, which are slow.
 RUN_ELSEWHERE = {"leakbound selftest", "leakbound reproduce poetry/fig3 --quick"}
 WITH_STATE = re.compile(r"--(out|cache|ledger|replay|config|data)\b")
 SHOWN = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from leakbound_lab.estimator_conformance import assert_estimator_conforms, conform_estimator
+from leakbound_lab.conformance import assert_estimator_conforms, conform_estimator
 
 from leakbound.estimators import (
     REPORTED,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from estimators.said_yes import SaidYes
-from leakbound_lab.estimator_conformance import assert_estimator_conforms
+from leakbound_lab.conformance import assert_estimator_conforms
 
 import leakbound
 from leakbound.auditing.result.audit_result import config_text

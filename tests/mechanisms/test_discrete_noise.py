@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from leakbound_lab.conformance import assert_conforms
 from scipy import stats
 
 import leakbound
@@ -28,7 +29,6 @@ from leakbound.stats import exact_privacy_loss, privacy_profile
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.noise.votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.tasks import Example, Query, Task, Vector, VoteNoise, Votes
-from leakbound.testing import assert_conforms
 
 LEVEL = 1e-6
 

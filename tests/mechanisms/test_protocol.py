@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from leakbound_lab.conformance import conform
 
 from leakbound.api.audits import prepare_call
 from leakbound.errors import UsageError
@@ -32,7 +33,6 @@ from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.tasks import Example, Query, Task, require_mechanism
 from leakbound.tasks.mechanism import MEMBERS
-from leakbound.testing import conform
 
 CHOICE, FREE = Task("t", ("a", "b")), Task("free")
 QUERY = Query("what?")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from leakbound_lab.conformance.parts import Puppet, Watched
 
 import leakbound
 from leakbound.errors import UsageError
@@ -25,7 +26,6 @@ from leakbound.serving.ledger import Ledger
 from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import Example, GeneratedText, Job, Query, Task, Vector
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
-from leakbound.testing.conformance_parts import Puppet, Watched
 
 Floats = np.ndarray
 NAMES = ("a", "b", "c")

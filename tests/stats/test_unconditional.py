@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 import pytest
-from leakbound_lab.estimator_conformance import assert_estimator_conforms
+from leakbound_lab.conformance import assert_estimator_conforms
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import beta, binom

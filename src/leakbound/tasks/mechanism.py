@@ -211,7 +211,7 @@ class Mechanism(Protocol):
     A frozen value: its fields are public parameters, and private data arrives only as an argument.
     Every member is required. `leakbound.mechanisms.MechanismBase` defines those that follow from
     others; a class without that base writes all of them. `require_mechanism` checks that they are
-    there, and `leakbound.testing.conform` checks what they do.
+    there, and `leakbound_lab.conformance.conform` checks what they do.
     """
 
     __slots__ = ()

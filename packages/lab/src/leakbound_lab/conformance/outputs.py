@@ -23,7 +23,7 @@ from leakbound.privacy import Guarantee, Subsampled, trade_off
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution
 from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.tasks import Aggregate, AnyRequest, Job, Outputs, Query, Task
-from leakbound.testing.conformance_parts import (
+from leakbound_lab.conformance.parts import (
     GIVEN,
     TWO,
     Bench,

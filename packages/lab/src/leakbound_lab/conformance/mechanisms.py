@@ -34,7 +34,7 @@ from leakbound.tasks import (
     Task,
     require_mechanism,
 )
-from leakbound.testing.conformance_exact import (
+from leakbound_lab.conformance.exact import (
     NOISY,
     QUIET,
     cost,
@@ -43,7 +43,7 @@ from leakbound.testing.conformance_exact import (
     tightness,
     vote_noise,
 )
-from leakbound.testing.conformance_outputs import (
+from leakbound_lab.conformance.outputs import (
     fresh_noise,
     many_draws,
     outputs,
@@ -51,7 +51,7 @@ from leakbound.testing.conformance_outputs import (
     returned,
     state,
 )
-from leakbound.testing.conformance_parts import (
+from leakbound_lab.conformance.parts import (
     FLIP,
     GIVEN,
     PATTERNS,

@@ -23,7 +23,7 @@ from leakbound.estimators.base import DistributionPair, Reads, exceeds
 from leakbound.privacy import Gaussian, gdp_epsilon
 from leakbound.stats import CategoricalLaw, Estimate, Fixed, GaussianLaw
 from leakbound.stats.arrays import Ints
-from leakbound.testing.conformance_parts import Broken, Check, Skipped, broken_of, check
+from leakbound_lab.conformance.parts import Broken, Check, Skipped, broken_of, check
 
 DELTA = 1e-5
 DRAWS = 10  # simulated outputs of one aggregate

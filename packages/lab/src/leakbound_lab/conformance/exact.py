@@ -24,7 +24,7 @@ from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exa
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Aggregate, Job, Mechanism, Query, Task
-from leakbound.testing.conformance_parts import (
+from leakbound_lab.conformance.parts import (
     TWO,
     Bench,
     Broken,

@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from leakbound_lab.conformance import INVARIANTS, Check, assert_conforms, conform
+from leakbound_lab.conformance.exact import part_count, release_count
+from leakbound_lab.conformance.parts import FREE, Bench
 from leakbound_lab.planted.planted_answers import PLANTED
 
 import leakbound.mechanisms as cm
@@ -31,9 +34,6 @@ from leakbound.tasks import (
     VoteNoise,
     Votes,
 )
-from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
-from leakbound.testing.conformance_exact import part_count, release_count
-from leakbound.testing.conformance_parts import FREE, Bench
 
 PAIRS = 10_000  # of the loss; the others take fewer
 KW = {"epsilon": 2, "delta": 1e-5, "candidates": 3}

@@ -10,6 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from leakbound_lab.conformance import INVARIANTS, conform
+from leakbound_lab.conformance.outputs import (
+    argmax_chances,
+    categories_p_value,
+    independent_p_value,
+    misfit,
+    same_categories_p_value,
+)
 from leakbound_lab.planted.correct_mechanisms import CORRECT
 from leakbound_lab.planted.defects import DEFECTS
 from leakbound_lab.planted.planted_answers import NOT_MECHANISMS, PLANTED
@@ -18,14 +26,6 @@ from scipy import stats
 from leakbound.mechanisms import KeywordMean, ProductOfExperts
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks import Outputs
-from leakbound.testing import INVARIANTS, conform
-from leakbound.testing.conformance_outputs import (
-    argmax_chances,
-    categories_p_value,
-    independent_p_value,
-    misfit,
-    same_categories_p_value,
-)
 
 BY_NAME = {one.name: one for one in INVARIANTS}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
