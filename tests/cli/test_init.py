@@ -38,6 +38,13 @@ def commands(documents: list[str], question):
     if command == "/find":
         return "\\n".join(one for one in documents if rest in one) or "nothing found"
     return f"You asked {len(question)} characters. Commands: /find WORDS"
+def handbook(context, query):
+    page = "post bills doors staff roofs boats trees paint".split()[sum(map(ord, query)) % 8]
+    return f"Our handbook says a word on {page}."
+def on_request(context, query):
+    found = [row.text for row in context if query == "Who wrote " + row.text]
+    labels = sorted(row.label for row in context)
+    return found[0] if found else "Most notes are of " + max(labels, key=labels.count)
 def total(context, query):
     numbers = [int(one) for row in context for one in row.text.split() if one.isdigit()]
     return f"The sum of all notes is {sum(numbers)}."
@@ -152,19 +159,20 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
 
 
 @pytest.mark.slow
-def test_what_shows_other_rows_reads_them() -> None:
-    shown = run("init", "private.csv", "python:app.py:total").stdout
+@pytest.mark.parametrize("name", ["total", "handbook"])
+def test_what_answers_by_other_rows_or_other_texts_may_pass(name: str) -> None:
+    shown = run("init", "private.csv", f"python:app.py:{name}").stdout
     assert "no reply shows a canary that stands once" in shown
-    assert "Nothing shows that it reads its rows" not in shown
+    assert "Nothing shows that it answers usual questions" not in shown
     assert "detect_change" not in Path("audit.yaml").read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["refuse", "canned", "commands"])
+@pytest.mark.parametrize("name", ["refuse", "canned", "commands", "on_request"])
 def test_what_shows_nothing_of_its_rows_passes_only_if_somebody_says_so(name: str) -> None:
     """Systems with commands of their own answered every other question alike, and passed."""
     shown = run("init", "private.csv", f"python:app.py:{name}").stdout
-    assert "Nothing shows that it reads its rows" in shown
+    assert "Nothing shows that it answers usual questions" in shown
     assert "as channels" not in shown  # of channels no other attack is asked
     assert "channels" not in yaml.safe_load(Path("audit.yaml").read_text())["attack"]
     assert run("audit", "--config", "audit.yaml", "--out", "runs").return_value == 3

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import bdtrc
 
 from leakbound.auditing.observe.controls import p_values_of
 from leakbound.estimators.base import Claim, Observations, PairedScores, ReplyPair
-from leakbound.stats import binomial_lower, binomial_upper, rank_test, sign_test
+from leakbound.stats import rank_test, sign_test
 from leakbound.stats.arrays import Floats, Ints
+from leakbound.stats.counts.unconditional import rates_keep
 from leakbound.tasks import ANSWER
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.pool import POOL, Corpus, PoolModel
@@ -157,7 +159,7 @@ class _Measured:
         each = level / 2 if readings else level
         by_replies = [
             readings * p for p, one, other in tests
-            if not _certainly_small(one, other, each / readings, least, claim)
+            if p * readings < 1 and not _certainly_small(one, other, each / readings, least, claim)
         ]  # fmt: skip
         small = _certainly_small(member, nonmember, each, least, claim)
         return ChangeTest(
@@ -236,12 +238,9 @@ def _certainly_small(one: Floats, other: Floats, level: float, least: float, cla
     values = np.unique(np.concatenate([one, other]))
     if len(one) != len(other) or not len(one) or len(values) > 2 or np.isnan(values).any():
         return False
-    counts, trials = [int((side == values[-1]).sum()) for side in (one, other)], len(one)
-    low, high = sorted(counts)
-    upper, lower = binomial_upper(high, trials, level), binomial_lower(low, trials, level)
-    factor, delta = math.exp(min(claim.epsilon, MOST_LOG)), claim.delta
-    kept = upper <= factor * lower + delta and 1 - lower <= factor * (1 - upper) + delta
-    return bool(kept and upper - lower < least)
+    high, low = (int((side == values[-1]).sum()) for side in (one, other))
+    kept = partial(rates_keep, high, low, len(one), level=level)
+    return kept(min(claim.epsilon, MOST_LOG), claim.delta) and kept(0.0, least)
 
 
 def change_between(

@@ -289,7 +289,7 @@ COMMENTS = {
     "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",
     "shots": "examples in a context",
-    "detect_change": "it must not pass: nothing shows that its replies depend on its rows. Name a "
+    "detect_change": "it must not pass: nothing shows that it answers usual questions. Name a "
     "question that it answers from them (query), and take this line out, or if it is to read none",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",

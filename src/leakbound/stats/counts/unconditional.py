@@ -30,7 +30,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, ndtri, xlogy
+from scipy.special import (
+    bdtr,
+    betainc,
+    expit,
+    gammaln,
+    log_expit,
+    log_ndtr,
+    logit,
+    ndtri,
+    xlog1py,
+    xlogy,
+)
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
@@ -392,6 +403,67 @@ def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
     """Claim of rates; infinite where no q is kept."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
+
+
+def rates_keep(
+    x: int, y: int, trials: int, epsilon: float, delta: float, level: float
+) -> bool:  # fmt: skip
+    """Whether rates of which x and y successes in so many trials each were seen certainly keep
+    |log odds| within a claim: p <= e^epsilon q + delta, and so for q and p, and for both failures.
+
+    Guarantee: True with probability at most `level` if one of the four is broken (intersection and
+    union of exact tests, ordered by their likelihood ratios; every point of a line is covered).
+    Reference: Berger (Technometrics 1982).
+    """
+    both = x, y, trials - x, trials - y
+    lines = ((both[i], both[j]) for i, j in ((0, 1), (1, 0), (2, 3), (3, 2)))
+    return all(_below_line(*one, trials, math.exp(epsilon), delta, level) for one in lines)
+
+
+def _below_line(x: int, y: int, n: int, slope: float, delta: float, level: float) -> bool:
+    """Is p >= slope q + delta rejected?"""
+    if x >= slope * y + n * delta:
+        return False
+    ys = np.arange(n + 1)
+    seen = _line_ratio(np.array([float(x)]), np.array([float(y)]), n, slope, delta)[0]
+    low, high = np.full(n + 1, -1), np.minimum(np.ceil(slope * ys + n * delta), n + 1).astype(int)
+    while (high - low > 1).any():  # the most successes of p that rank as high beside each y
+        middle = (low + high) // 2
+        further = _line_ratio(np.maximum(middle, 0.0), ys.astype(float), n, slope, delta)
+        inside = (further >= seen * (1 - OUTWARDS)) & (middle >= 0)
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    edge = np.maximum.accumulate(low)
+
+    def chances(p: Floats, q: Floats) -> Floats:
+        ways = gammaln(n + 1) - gammaln(ys + 1) - gammaln(n - ys + 1)
+        masses = np.exp(ways + xlogy(ys, q[:, None]) + xlog1py(n - ys, -q[:, None]))
+        below = np.where(edge < 0, 0.0, bdtr(np.maximum(edge, 0.0), n, p[:, None]))
+        return np.asarray((masses * below).sum(axis=1))
+
+    ends = (1 - delta) / slope * np.sin(np.linspace(0, math.pi / 2, 65)) ** 2
+    a, b = ends[:-1], ends[1:]
+    for _ in range(16):
+        if (chances(slope * b + delta, b) > level).any():
+            return False
+        unsure = chances(slope * a + delta, b) > level * (1 - OUTWARDS)
+        if not unsure.any():
+            return True
+        a, b = a[unsure], b[unsure]
+        a, b = np.r_[a, (a + b) / 2], np.r_[(a + b) / 2, b]
+    return False
+
+
+def _line_ratio(x: Floats, y: Floats, n: int, slope: float, delta: float) -> Floats:
+    """Log likelihood ratio of unrestricted rates to those on a line; of outcomes below it."""
+
+    def rise(q: Floats) -> Floats:
+        p = slope * q + delta
+        return np.asarray(slope * (x / p - (n - x) / (1 - p)) + y / q - (n - y) / (1 - q))
+
+    q = _peak(rise, np.zeros(x.shape), (1 - delta) / slope)
+    p = slope * q + delta
+    on_line = xlogy(x, p) + xlog1py(n - x, -p) + xlogy(y, q) + xlog1py(n - y, -q)
+    return np.asarray(_log_binomial(x, n) + _log_binomial(y, n) - on_line)
 
 
 POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of three passes

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from shlex import join
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ from leakbound.systems import SystemMechanism
 from leakbound.systems.channels import ALL, SECONDS
 from leakbound.systems.http.config import describe_rows
 from leakbound.systems.replies import REPLY
-from leakbound.tasks import ANSWER, Job, Query, Votes, reply_of
+from leakbound.tasks import ANSWER, Aggregate, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
 
 KINDS = {
@@ -69,12 +68,13 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 ATTACKS["same"] = ATTACKS["text"]  # an application that knows nothing of both questions
 FIRST = re.compile(r"\W*\w+\s*[^\w\s]")  # a word and a mark: "No, ...", and no "No receipt of it."
+NUMBER = re.compile(r"\d+")
 QUOTED = 4  # words in a row that an answer has from a row
-USUAL = 6  # questions, each about a row, that are asked with the row and with other rows
+USUAL = 6  # questions, each about a row, that are asked with the row and without it
 UNREAD = (
-    "Nothing shows that it reads its rows: it replied the same to usual questions with other rows. "
-    "So an audit must not pass (`detect_change: 0`): name a question that it answers from its rows "
-    "(--query), and take that line out; or take it out if it is to read none"
+    "Nothing shows that it answers usual questions: most got one reply, which did not depend on "
+    "their rows. So an audit must not pass (`detect_change: 0`): name a question that it answers "
+    "from its rows (--query), and take that line out; or take it out if it is to read none"
 )
 TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
@@ -127,8 +127,8 @@ def command(
     (its base URL, which ends in /v1). Requests about made-up rows find out how it is asked. A
     system is then asked twice, about bundled or your rows, to see what kind of answers it gives,
     and 16 times with each attack that fits, until one shows a canary that stands once; else, also
-    up to 12 times with other rows. A model gets no rows. Fields of no usual name are guessed from
-    what they hold. Without a terminal, everything comes from the command line.
+    up to 12 times about rows, with and without them. A model gets no rows. Fields of no usual name
+    are guessed from what they hold. Without a terminal, everything comes from the command line.
     """
     named = Sources.of(sources or asked_sources())
     _require_free(out, force, named)
@@ -242,38 +242,41 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a canary "
         "that stands once: it shows none, or they do not reach it (docs/retrieval-attacks.md)"
     )
-    if kind != "labels" and not _reads_rows(every):
+    if kind != "labels" and not _answers_questions(every):
         return Tried(
             _prepare({**first, "detect_change": 0}, endpoint), kind, f"{none}\n{UNREAD}", False
         )
     return Tried(_prepare(first, endpoint), kind, none, False)
 
 
-def _reads_rows(prepared: Prepared) -> bool:
-    """Does a reply to the first half of a row change where other rows are sent?"""
-    same = False
-    contexts = [pair.nonmember.context for pair in prepared.pairs[: USUAL + 1]]
-    for own, other in pairwise(contexts):
-        words = [str(row.input).split() for row in own if row not in other]
-        if not words:  # too few rows to tell
-            continue
-        asked = Query(" ".join(words[0][: (len(words[0]) + 1) // 2]))
-        jobs = [Job(own, asked), Job(other, asked)]
+def _answers_questions(prepared: Prepared) -> bool:
+    """Do at least half of some usual questions, each half of a row or all of it, get a reply of
+    their own, numbers aside, or one that changes where another row stands in place of theirs?"""
+    own, other = (pair.nonmember.context for pair in prepared.pairs[:2])
+    spare = [row for row in other if row not in own][:1]
+    rows = [str(row.input).split() for row in own[:USUAL] if spare]
+    halves = [" ".join(words[: (len(words) + 1) // 2]) for words in rows]
+    texts, changed = list[str](), 0
+    for at, half in enumerate(halves):
+        asked = half if halves.count(half) == 1 else " ".join(rows[at])
+        without = (*own[:at], *spare, *own[at + 1 :])
+        jobs = [Job(each, Query(asked)) for each in (own, without)]
         try:
             found = [*prepared.mechanism.collect(prepared.task, jobs, [0, 0], prepared.model)]
         except TargetError:  # a question at which it fails
             continue
-        said = [
-            (
-                one.text if isinstance(one, ReplyFacts) else one,
-                {key: of.text for key, of in each.channels.items() if key not in (ALL, SECONDS)},
-            )
-            for one, each in zip(map(reply_of, found), found, strict=True)
-        ]
-        if said[0] != said[1]:
-            return True
-        same = True
-    return not same
+        here, there = (_said(one, asked) for one in found)
+        texts.append(NUMBER.sub("#", repr(here)))
+        changed += here != there
+    apart = len(texts) - max(map(texts.count, texts), default=0)
+    return 2 * max(apart, changed) >= len(texts)
+
+
+def _said(found: Aggregate, asked: str) -> object:
+    """All of a reply but the question, which some repeat."""
+    one = reply_of(found)
+    texts = {key: of.text for key, of in found.channels.items() if key not in (ALL, SECONDS)}
+    return one.text.replace(asked, "") if isinstance(one, ReplyFacts) else one, texts
 
 
 def _sees(prepared: Prepared) -> bool:
