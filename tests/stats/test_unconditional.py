@@ -19,7 +19,15 @@ from scipy.stats import beta, binom
 from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, TrialDesign, Unconditional
 from leakbound.estimators.base import Claim
-from leakbound.stats import Assumption, Bonferroni, clopper_pearson, clopper_pearson_power, gdp
+from leakbound.stats import (
+    Assumption,
+    Bonferroni,
+    binomial_lower,
+    binomial_upper,
+    clopper_pearson,
+    clopper_pearson_power,
+    gdp,
+)
 from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
@@ -27,6 +35,7 @@ from leakbound.stats.counts.unconditional import (
     _Region,
     _Trials,
     _window,
+    rates_keep,
     unconditional,
     unconditional_mu,
     unconditional_power,
@@ -330,3 +339,36 @@ def test_the_probability_of_a_region_is_binomial() -> None:
     p, q = np.array([-2.0, 0.0, 1.5]), np.array([-1.0, 0.3, 2.0])
     assert np.allclose(region.tails(p), binom.sf(edge - 1, n, expit(p)[:, None]))
     assert np.allclose(region.masses(q), binom.pmf(region.ys, m, expit(q)[:, None]))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.0, 0.3), (1.5, 0.05)])
+@pytest.mark.parametrize("level", [0.05, 0.002])
+def test_rates_that_break_a_claim_are_rarely_said_to_keep_it(
+    epsilon: float, delta: float, level: float
+) -> None:
+    """All outcomes of 14 trials each, on both edges of the claim; exchanged rates are alike."""
+    n = 14
+    counts = range(n + 1)
+    said = np.zeros((n + 1, n + 1), bool)
+    for x, y in product(counts, counts):
+        if y <= x <= n - y:
+            said[x, y] = rates_keep(x, y, n, epsilon, delta, level)
+            said[y, x] = said[n - x, n - y] = said[n - y, n - x] = said[x, y]
+    for x, y in [(3, 9), (9, 3), (11, 5), (5, 11)]:
+        assert said[x, y] == rates_keep(x, y, n, epsilon, delta, level)
+    assert said.any() or level < 0.05
+    for p in np.linspace(0.0, 1.0, 201):
+        q = edge_q(p, epsilon, delta)
+        if q > 0:  # beside it, no rate breaks the claim
+            chances = binom.pmf(counts, n, p), binom.pmf(counts, n, q)
+            assert chances[0] @ said @ chances[1] <= level
+    for x, y in np.argwhere(~said):  # limits of each rate alone say less
+        high, low = binomial_upper(max(x, y), n, level), binomial_lower(min(x, y), n, level)
+        assert low < edge_q(high, epsilon, delta) + 1e-12
+
+
+def test_rates_of_randomised_response_far_below_the_claim_keep_it() -> None:
+    """At 0.3 beside a claim of 1: separate limits showed it in two of three audits."""
+    rate, rng = 1 / (1 + math.exp(-0.3)), np.random.default_rng(5)
+    draws = rng.binomial(100, [rate, 1 - rate], (60, 2)).tolist()
+    assert sum(rates_keep(x, y, 100, 1.0, 1e-5, 0.002) for x, y in draws) >= 48  # by 88 %
