@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakbound import audit, plan, sweep
+from leakbound import audit, plan, queries, sweep
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
 from leakbound.auditing.design.pairs import OTHERS
@@ -101,6 +101,23 @@ def test_what_another_attack_sees_is_named_and_audited_there() -> None:
     assert (blind.verdict, blind.reason) == ("inconclusive", "attack_blind")
     assert "audit with --query recall --canary coded" in blind.sentences[0]
     assert audit(system=quoting, epsilon=1.0, seed=3, **FREE).verdict == "violation"
+
+
+def by_case(context: Any, query: str) -> str:
+    """A note for whoever gives its case, and fixed words for others."""
+    if not query.startswith("case "):
+        return "Write: case WORDS"
+    return next((row.text for row in context if row.text.startswith(query[5:])), "No such case.")
+
+
+def test_a_command_of_its_own_is_named_as_not_tried_until_it_is_asked() -> None:
+    asked = {"query": queries.Recall(words=3, template="case {prefix}")}
+    found = audit(system=by_case, epsilon=1.0, seed=3, pairs=24, **FREE | asked)
+    assert found.verdict == "violation"
+    silent = audit(system=by_case, epsilon=1.0, seed=3, pairs=24, **FREE)
+    assert silent.verdict != "violation"
+    untried = [str(one).partition("Not tried:")[2] for one in (silent, found)]
+    assert ["commands and forms of its own" in one for one in untried] == [True, False]
 
 
 @pytest.mark.slow

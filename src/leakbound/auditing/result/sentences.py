@@ -374,6 +374,7 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     several = spec.get("answers", 1) > 1 or int(attack.get("questions", 1)) > 1
     one_run = "builds" in result.counts
     shared = one_run or spec.get("layout") == "session"
+    worded = not {"text", "template"}.isdisjoint(spec.get("query") or ())  # by the user
     return (
         _AttackClass("Was a given record in the context? From the answers",
                     "membership from answers", answers, "--access black_box"),
@@ -400,6 +401,9 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
                     "a shared store or memory", shared, "--design one_run"),
         _AttackClass("Channels beside the answer: tools, memory, logs, time",
                     "channels beside the answer", bool(result.channels), "--channels all"),
+        *[_AttackClass("Commands, forms and questions of its own, which its users know",
+                      "commands and forms of its own", worded,
+                      "a query of that form (docs/systems.md)")] * own,
         _AttackClass("A query that was searched for this system", "a tuned query",
                     attack["query"] == "given", "leakbound tune"),
     )  # fmt: skip

@@ -74,7 +74,7 @@ USUAL = 6  # questions, each about a row, that are asked with the row and withou
 UNREAD = (
     "Nothing shows that it answers usual questions: most got one reply, which did not depend on "
     "their rows. So an audit must not pass (`detect_change: 0`): name a question that it answers "
-    "from its rows (--query), and take that line out; or take it out if it is to read none"
+    "from its rows (docs/systems.md), and take that line out; or take it out if it is to read none"
 )
 TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
