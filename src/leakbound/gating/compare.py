@@ -187,8 +187,10 @@ def _unequal(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]
     """Settings, and sources of the answers, that are not the same in all runs."""
     # without the version of results that the package wrote under its former name
     sources = ({key: one.provenance.get(key) for key in SOURCES} for one in results)
-    named = (flat_settings(_name_of(result)) for result in results)
-    flat = [{**settings, **source} for settings, source in zip(named, sources, strict=True)]
+    flat = []
+    for result, source in zip(results, sources, strict=True):  # an address has a name of its own
+        mechanism = {**result.spec["mechanism"], "kind": result.attack["mechanism"]}
+        flat.append({**flat_settings({**result.spec, "mechanism": mechanism}), **source})
     values = {
         key: tuple(one.get(key) for one in flat)
         for key in dict.fromkeys(key for one in flat for key in one)
@@ -212,12 +214,6 @@ def flat_settings(spec: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         else:
             found[key] = value
     return found
-
-
-def _name_of(result: AuditResult) -> dict[str, JsonValue]:
-    """Settings with the name of what was audited; an application at an address has its own."""
-    mechanism = {**result.spec["mechanism"], "kind": result.attack["mechanism"]}
-    return {**result.spec, "mechanism": mechanism}
 
 
 def _contrasts(one: _Run, other: _Run) -> list[Contrast]:

@@ -408,12 +408,10 @@ def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
 def rates_keep(
     x: int, y: int, trials: int, epsilon: float, delta: float, level: float
 ) -> bool:  # fmt: skip
-    """Whether rates of which x and y successes in so many trials each were seen certainly keep
-    |log odds| within a claim: p <= e^epsilon q + delta, and so for q and p, and for both failures.
+    """Do rates p and q, of x and y successes in so many trials each, certainly keep a claim?
 
-    Guarantee: True with probability at most `level` if one of the four is broken (intersection and
-    union of exact tests, ordered by their likelihood ratios; every point of a line is covered).
-    Reference: Berger (Technometrics 1982).
+    Guarantee: True with probability at most `level` if p or q, or 1 - p or 1 - q, is more than
+    e^epsilon times the other, plus delta. Reference: Berger (Technometrics 1982).
     """
     both = x, y, trials - x, trials - y
     lines = ((both[i], both[j]) for i, j in ((0, 1), (1, 0), (2, 3), (3, 2)))
@@ -421,7 +419,7 @@ def rates_keep(
 
 
 def _below_line(x: int, y: int, n: int, slope: float, delta: float, level: float) -> bool:
-    """Is p >= slope q + delta rejected?"""
+    # whether p >= slope q + delta is rejected
     if x >= slope * y + n * delta:
         return False
     ys = np.arange(n + 1)
@@ -454,8 +452,7 @@ def _below_line(x: int, y: int, n: int, slope: float, delta: float, level: float
 
 
 def _line_ratio(x: Floats, y: Floats, n: int, slope: float, delta: float) -> Floats:
-    """Log likelihood ratio of unrestricted rates to those on a line; of outcomes below it."""
-
+    # log likelihood ratio of unrestricted rates to those on a line, of outcomes below it
     def rise(q: Floats) -> Floats:
         p = slope * q + delta
         return np.asarray(slope * (x / p - (n - x) / (1 - p)) + y / q - (n - y) / (1 - q))

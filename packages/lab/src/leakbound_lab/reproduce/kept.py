@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -41,7 +40,10 @@ def what_decides(recipe: Recipe, context: RecipeContext) -> str:
         "options": json.dumps(dict(recipe.options), default=str, sort_keys=True),
         "scale": dataclasses.asdict(context.scale) if asks else {},
         "models": _fingerprints(context) if asks else {},
-        "rows": _rows(context.source) if asks else {},
+        "rows": {
+            name: f"{value} {_state(Path(value))}"  # another one when its files change
+            for name, value in context.source.items() if asks
+        },
         **({"seed": context.seed} if asks and context.seed else {}),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
@@ -52,11 +54,6 @@ def _fingerprints(context: RecipeContext) -> dict[str, str]:
     found = {name: context.model(name).fingerprint for name in (*context.models, *judge)}
     order = {"order": ", ".join(context.models), "judge": context.judge_model or ""}
     return {**found, **order, "embedder": context.embedder or ""}
-
-
-def _rows(source: Mapping[str, str]) -> dict[str, str]:
-    """The source of the rows, with a state that changes when its files change."""
-    return {name: f"{value} {_state(Path(value))}" for name, value in source.items()}
 
 
 def _state(place: Path) -> str:

@@ -222,14 +222,13 @@ def _why(one: TestedInequality) -> str:
 
 
 def _reason(found: Sequence[TestedInequality]) -> str:
-    shown = [one.obstacle or f"{_words_of(one)}." for one in found[:3]]
+    shown = []
+    for one in found[:3]:
+        tested = not one.obstacle and one.test != EXACT
+        opposite = f", p of the opposite {one.opposite:.2g}" if tested else ""
+        shown.append(one.obstacle or f"{one.quantity}: {one.text}: {one.values}{opposite}.")
     more = f" And {len(found) - 3} more." if len(found) > 3 else ""
     return " ".join(dict.fromkeys(shown)) + more
-
-
-def _words_of(one: TestedInequality) -> str:
-    opposite = "" if one.test == EXACT else f", p of the opposite {one.opposite:.2g}"
-    return f"{one.quantity}: {one.text}: {one.values}{opposite}"
 
 
 def _reason_of_few(tested: Sequence[TestedInequality]) -> str:

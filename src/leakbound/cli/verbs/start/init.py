@@ -273,8 +273,7 @@ def _answers_questions(prepared: Prepared) -> bool:
 
 
 def _said(found: Aggregate, asked: str) -> object:
-    """All of a reply but the question, which some repeat."""
-    one = reply_of(found)
+    one = reply_of(found)  # without the question, which some repeat
     texts = {key: of.text for key, of in found.channels.items() if key not in (ALL, SECONDS)}
     return one.text.replace(asked, "") if isinstance(one, ReplyFacts) else one, texts
 

@@ -190,15 +190,11 @@ def spread_of_reruns(context: RecipeContext, audit: AuditKeys) -> Iterator[Measu
     for pairs in dict.fromkeys(max(2, most // part) for part in (4, 2, 1)):
         for epsilon in (1, 4, 10):
             keys = {"pairs": pairs, "epsilon": epsilon}
-            found = [_accuracy(context, audit, {**keys, "seed": seed}) for seed in seeds]
+            audits = (context.audit(audit, {**keys, "seed": seed}) for seed in seeds)
+            counts = (one.estimate("accuracy_log_odds").counts for one in audits)
+            found = [100 * one["correct"] / one["n"] for one in counts]
             setting, deviation = f"{pairs} pairs, ε = {epsilon}", float(np.std(found, ddof=1))
             away = tuple(abs(np.array(found) - np.median(found)).tolist())
             sample = Sample(away, "re-run", f"re-runs of {setting}", "distance from the median, %")
             yield mean_with_error(setting, Quantity.AUDITING_ACCURACY, found)
             yield MeasuredValue(setting, Quantity.DEVIATION, deviation, f"{deviation:.1f}", sample)
-
-
-def _accuracy(context: RecipeContext, audit: AuditKeys, keys: AuditKeys) -> float:
-    """Percent of right guesses over all trials."""
-    counts = context.audit(audit, keys).estimate("accuracy_log_odds").counts
-    return 100 * counts["correct"] / counts["n"]

@@ -13,7 +13,7 @@ from leakbound.auditing.design.pairs import design
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
-from leakbound.models import Embed, Model
+from leakbound.models import Embed
 from leakbound.privacy import calibrate_gaussian, gdp_epsilon
 from leakbound.stats import exact_privacy_loss, gdp, roc
 from leakbound.stats.arrays import Floats
@@ -33,17 +33,13 @@ def signal_distances(
     Yields: Distance and exact ε of each pair.
     """
     for (one, other), cell in zip(signals, table.cells(), strict=True):
-        far = _distance(context.model(), one, other)
+        found = context.model().answer([Embed(one), Embed(other)])
+        a, b = (np.asarray(vector, float) / np.linalg.norm(vector) for vector in found)
+        far = float(np.linalg.norm(a - b))
         yield MeasuredValue(cell.row, Quantity.DISTANCE, far, f"{far:.4f}", exact=True)
         ours, paper = _perfect_exact(far), _perfect_exact(cell.values["distance"])
         shown = f"{ours:.2f}, at our distance; {paper:.2f} at the paper's"
         yield MeasuredValue(cell.row, Quantity.PERFECT_EXACT, ours, shown, exact=True)
-
-
-def _distance(model: Model, one: str, other: str) -> float:
-    """L2 distance of embeddings normalized to 1."""
-    a, b = (np.asarray(found, float) for found in model.answer([Embed(one), Embed(other)]))
-    return float(np.linalg.norm(a / np.linalg.norm(a) - b / np.linalg.norm(b)))
 
 
 def _perfect_exact(distance: float) -> float:

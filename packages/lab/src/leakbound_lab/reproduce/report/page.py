@@ -45,22 +45,22 @@ class RecipeSection:
 
 
 def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") -> str:
+    rows = [
+        (TableCell(one.name, link=f"#{one.anchor}", kind="nowrap"), one.says,
+         TableCell(one.outcome, kind=one.style), one.evidence or "–")
+        for one in sections
+    ]  # fmt: skip
     return render(
         "page.html.j2",
         package="leakbound_lab.reproduce.report",
         title=title,
         lead=lead, facts=facts(model=_origin(sections)),
         tone=sections[0].style if len(sections) == 1 else "",
-        overview=len(sections) > 1, overview_head=OVERVIEW, overview_rows=list(map(_row, sections)),
+        overview=len(sections) > 1, overview_head=OVERVIEW, overview_rows=rows,
         tally=_tally(sections),
         sections=[(one, [(recipe_svg(each), each.caption) for each in one.figures])
                   for one in sections],
     )  # fmt: skip
-
-
-def _row(one: RecipeSection) -> tuple[TableCell | str, ...]:
-    name = TableCell(one.name, link=f"#{one.anchor}", kind="nowrap")
-    return name, one.says, TableCell(one.outcome, kind=one.style), one.evidence or "–"
 
 
 def _origin(sections: Sequence[RecipeSection]) -> str:
