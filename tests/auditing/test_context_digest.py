@@ -279,7 +279,7 @@ def test_repeated_queries_differ_and_their_contexts_do_not() -> None:
     given = {"system": f"python:{Path(__file__)}:tagged", "query": "recall", "canary": "coded"}
     prepared = prepare(make_spec(given))
     repeats = prepared.repeats[0]
-    for first, again in zip(repeats[::2], repeats[1::2], strict=True):
+    for first, again in zip(repeats[:: repeats.times], repeats[1 :: repeats.times], strict=True):
         assert first.member.context == again.member.context
         assert first.nonmember.context == again.nonmember.context
         assert first.member.query == first.nonmember.query != again.member.query

@@ -52,6 +52,11 @@ UNREAD = (
     "Its file says that nothing has shown it to read the rows that it is sent (`reads_rows: "
     "false`): find the request that it reads them from, and take that line out."
 )
+UNASKED = (
+    "Its configuration says that no other attack is asked (`detect_change: 0`), as init does where "
+    "nothing shows that usual questions are answered: name a question that is answered from the "
+    "rows, and take that line out (docs/systems.md)."
+)
 FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
@@ -148,6 +153,8 @@ def without_use(
     application = seen.prepared.mechanism.application
     if application is not None and not application.reads_rows:
         return ((code, f"{why} {UNREAD}"), *more)
+    if application is not None and seen.prepared.spec.design.detect_change == 0:
+        return ((code, f"{why} {UNASKED}"), *more)
     if use is None or use.seen_by == use.attacks[0]:
         return blind
     if above is not None and not (use.small or use.left or use.seen_by):

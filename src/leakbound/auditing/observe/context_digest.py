@@ -68,7 +68,7 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     """Readings with at least so many values that recur and differ in more pairs than independent
     ones do, the clearest first.
 
-    `pairs` are pairs of contexts with what they were answered each of two times.
+    `pairs` are pairs of contexts with what they were answered each time.
     """
     each = _asked(pairs)
     names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
@@ -127,14 +127,15 @@ def context_digest(
 
 
 def _chance(each: Repeated, name: str) -> float:
+    times = len(each[0][0])
     numbers = all(isinstance(one, float) for one in _values(each, name) - {None})
     if numbers and len(_values(each, name)) > 2:
-        most = most_apart(0.0, 0.0, len(each[0][0]))
+        most = most_apart(0.0, 0.0, times)
     else:  # values without an order are told apart where both recur, as they do between pairs
         first = Counter(sides[0][0].get(name) for sides in each)
         alike = sum(comb(n, 2) for n in first.values()) / comb(len(each), 2)
         alike = 1.0 if name in WORDS else max(alike, 1 / len(each))
-        most = min(1 / 8, alike**2)  # and differ: at most (1/2)^3
+        most = min(2 / 4**times, alike**times)  # and differ: as often as two values do at most
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
 
 
@@ -145,13 +146,13 @@ def _ahead(first: Repeated, each: Repeated) -> Floats:
     # (ε, δ) one difference is above 0 with a probability of at most e^ε/(1+e^ε) + δ, whatever the
     # direction.
     noise = _counts(first)
-    spread = ((noise[..., 1::2, :] - noise[..., ::2, :]) ** 2).mean(axis=(0, 1, 2))
+    spread = ((noise[..., 1::2, :] - noise[..., :-1:2, :]) ** 2).mean(axis=(0, 1, 2))
     values = _counts(each)
-    half = values.shape[2] // 2
+    half = values.shape[2] // 2  # of an odd number of times, the last is left out
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
     apart = values[:, 0, :half].mean(1) - values[:, 1, :half].mean(1)
     clearest = np.argsort(-(apart**2 @ scale), kind="stable")
-    differ = values[clearest, 0, half:] - values[clearest, 1, half:]
+    differ = values[clearest, 0, half : 2 * half] - values[clearest, 1, half : 2 * half]
     ahead: Floats = (differ * (apart[clearest] * scale)[:, None]).sum(axis=2)
     return ahead
 

@@ -338,7 +338,7 @@ class OnePass:
         return context_digest(repeated[0], repeated[-1], names, self.design.claim)
 
     def _readings_apart(self, blind: bool) -> tuple[str, ...]:
-        """Readings that seem to be functions of the context, in the first that were asked twice."""
+        """Readings that seem to be functions of the context, in the first that were asked again."""
         first = [one for each in self.prepared.repeats[:1] for one in self._with_replies(each)]
         return readings_apart(first, 2 if blind else 3) if first else ()
 
