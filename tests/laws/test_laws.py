@@ -78,6 +78,18 @@ def test_the_list_of_commands_imports_no_part_of_an_audit() -> None:
 
 
 @pytest.mark.process
+def test_the_help_of_no_command_imports_a_model() -> None:
+    """`reproduce` took seven seconds to import torch for a table of arithmetic."""
+    code = (
+        "import sys, click; from leakbound.cli.main import group; at = click.Context(group); "
+        "print(len([group.get_command(at, one) for one in group.list_commands(at)]) > 20, "
+        "{'torch', 'transformers', 'matplotlib', 'scipy.stats'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "set()"]
+
+
+@pytest.mark.process
 def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
     """scipy.stats alone takes a second and 40 MB."""
     code = (

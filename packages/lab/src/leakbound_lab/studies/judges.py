@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
-from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
-from leakbound.models.local.hugging_face import Tokenizer, first_line
 from leakbound.stats.arrays import Floats
 
 if TYPE_CHECKING:
     from bert_score import BERTScorer
+    from transformers import PreTrainedModel
+
+    from leakbound.models.local.hugging_face import Tokenizer
 
 
 def bertscore_f1(
@@ -98,6 +97,8 @@ class _Classifier:
         return np.concatenate([empty, *found])
 
     def _batch(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        import torch
+
         first, second = ([pair[i] for pair in pairs] for i in (0, 1))
         how = {"return_tensors": "pt", "padding": True, "truncation": True}
         tokens = self.tokenizer(first, second, max_length=self.window, **how)
@@ -106,7 +107,18 @@ class _Classifier:
         return np.asarray(torch.softmax(logits.double(), -1).cpu().numpy())
 
 
-def load_classifier(address: str) -> _Classifier:
+@functools.cache
+def _classifier(address: str) -> _Classifier:
+    if any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
+        raise TargetError(
+            f"FactKB needs torch and transformers; install them with: {install_hint('local')}."
+        )
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    from leakbound.models.local.hugging_face import first_line
+
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):
         raise TargetError(
@@ -124,7 +136,7 @@ def load_classifier(address: str) -> _Classifier:
             "folder with config.json, tokenizer and weights of a classifier."
         ) from None
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    return _Classifier(model.eval(), cast(Tokenizer, tokenizer), address)
+    return _Classifier(model.eval(), cast("Tokenizer", tokenizer), address)
 
 
 def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> list[float]:
@@ -141,17 +153,3 @@ def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> li
             "and faithful."
         )
     return [float(value) for value in found[:, 1]]
-
-
-@functools.cache
-def _classifier(folder: str) -> _Classifier:
-    if (
-        importlib.util.find_spec("torch") is None
-        or importlib.util.find_spec("transformers") is None
-    ):
-        raise TargetError(
-            f"FactKB needs torch and transformers; install them with: {install_hint('local')}."
-        )
-    from leakbound_lab.studies.judges import load_classifier
-
-    return load_classifier(folder)
