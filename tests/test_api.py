@@ -49,6 +49,7 @@ def test_rows_come_from_one_place(rows: Context, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_function_is_known_by_its_file(rows: Context, tmp_path: Path) -> None:
     file, out = tmp_path / "mine.py", tmp_path / "runs"
     first = loaded(file, SYSTEM)
@@ -98,6 +99,7 @@ CLASSES = kind(False), kind(True)
 """
 
 
+@pytest.mark.slow
 def test_systems_of_one_name_and_file_are_not_taken_for_each_other(
     rows: Context, tmp_path: Path
 ) -> None:

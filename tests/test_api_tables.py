@@ -87,6 +87,7 @@ def drawn(shift: float, count: int = 200) -> Any:
     return np.random.default_rng(int(10 * shift) + 1).normal(shift, 1.0, count)
 
 
+@pytest.mark.slow
 def test_scores_of_arrays_are_those_of_a_file() -> None:
     one, other = drawn(2.0), drawn(0.0)
     found = leakbound.bounds(one, other, design="unpaired", delta=1e-5, epsilon=1.0)

@@ -83,6 +83,7 @@ def test_a_score_of_other_code_does_not_inherit_that_it_quotes(tmp_path: Path) -
     assert (found.bound.epsilon or 0.0) < 1
 
 
+@pytest.mark.slow
 def test_a_canary_of_other_code_does_not_inherit_its_random_digits(tmp_path: Path) -> None:
     """An honest application that answers from a public register was a violation."""
     with pytest.raises(UsageError, match="canary is Numbered, which inherits code_digits and over"):
@@ -113,6 +114,7 @@ class HexOfARow(Hex):
         return Example(f"{held_out.input} again", label)
 
 
+@pytest.mark.slow
 def test_a_canary_may_be_made_of_rows_unless_it_says_otherwise(tmp_path: Path) -> None:
     """Private rows stood in record.json."""
     leakbound.audit(ROWS, canary=OfARow(), pairs=6, shots=4, out=tmp_path)
@@ -137,6 +139,7 @@ class Silent(PredictedMember):
     chances = Unanswered.chances
 
 
+@pytest.mark.slow
 def test_what_a_score_reads_is_not_found_by_its_name(tmp_path: Path) -> None:
     found = []
     for score in (Unanswered(), Silent()):

@@ -171,6 +171,7 @@ def test_a_part_above_the_whole_is_explained(by_unit: InfluenceRecord) -> None:
     assert note not in page(2)
 
 
+@pytest.mark.slow
 def test_a_planted_fact_is_found_by_name_on_a_phone(
     browser: Any, by_unit: InfluenceRecord, tmp_path: Path
 ) -> None:

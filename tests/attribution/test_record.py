@@ -40,6 +40,7 @@ def record(pocket: Model) -> InfluenceRecord:
     )
 
 
+@pytest.mark.slow
 def test_the_secret_is_the_top_attributed_span(record: InfluenceRecord) -> None:
     one = record.attributions[0]
     for reading in one.readings:
@@ -202,6 +203,7 @@ def test_the_whole_context_needs_company(pocket: Model) -> None:
         attribute([], pocket, InfluenceSettings())
 
 
+@pytest.mark.slow
 def test_many_contexts_from_a_file_redacted(tmp_path: Path) -> None:
     file, out = tmp_path / "many.jsonl", tmp_path / "out"
     rows = [

@@ -110,6 +110,7 @@ def by_case(context: Any, query: str) -> str:
     return next((row.text for row in context if row.text.startswith(query[5:])), "No such case.")
 
 
+@pytest.mark.slow
 def test_a_command_of_its_own_is_named_as_not_tried_until_it_is_asked() -> None:
     asked = {"query": queries.Recall(words=3, template="case {prefix}")}
     found = audit(system=by_case, epsilon=1.0, seed=3, pairs=24, **FREE | asked)

@@ -322,6 +322,7 @@ def test_looks_beside_a_run_cannot_be_edited_away(
     assert counted.calls == 0
 
 
+@pytest.mark.slow
 def test_looks_are_counted_and_a_finished_command_gives_the_same_result(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
@@ -388,6 +389,7 @@ def test_resuming_is_no_look(rows: Context, leaky: Scripted, tmp_path: Path) -> 
         run_shard(more, (1, 2), tmp_path)
 
 
+@pytest.mark.slow
 def test_answers_of_a_system_count_though_they_are_not_reused(
     rows: Context, tmp_path: Path, data_file: Path
 ) -> None:
@@ -401,6 +403,7 @@ def test_answers_of_a_system_count_though_they_are_not_reused(
         run_audit(prepare(make_spec({**values, "pairs": 24})), tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_points_of_a_plan_are_tests_of_their_own(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:

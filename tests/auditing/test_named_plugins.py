@@ -97,6 +97,7 @@ def shown(found: leakbound.AuditResult) -> tuple[object, ...]:
     return found.verdict, found.reason, found.bound.epsilon
 
 
+@pytest.mark.slow
 def test_a_named_task_that_changed_is_another(plugins: Any, tmp_path: Path) -> None:
     """Its stored answers were those of the new one, at any other claim."""
     model = Scripted(seen, name="sees")
@@ -114,6 +115,7 @@ def test_a_named_task_that_changed_is_another(plugins: Any, tmp_path: Path) -> N
     assert alone.verdict == "violation"
 
 
+@pytest.mark.slow
 def test_a_hidden_option_of_a_named_mechanism_is_another(plugins: Any, tmp_path: Path) -> None:
     """Options that no record shows were no part of what is asked: both were the first."""
     both: dict[str, Any] = SMALL | {"model": Scripted(seen, name="sees")}

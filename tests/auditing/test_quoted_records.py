@@ -155,6 +155,7 @@ class Keeps:
         return DRAWS.choice([*self.kept]) if "summar" in query.lower() else "no"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "asked"),
     [

@@ -27,6 +27,7 @@ def run(store: object, out: Path, **parameters: Any) -> leakbound.AuditResult:
     return leakbound.audit(ROWS, system=store, design="session", out=out, calls=DISPOSABLE, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("insertion", ["add", "replace"])
 def test_a_leaky_store_is_found_with_one_build(tmp_path: Path, insertion: Any) -> None:
     store = NearestStore()

@@ -179,6 +179,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {"trials": stored, "record": (folder / "record.json").read_bytes()}
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_changed_by_a_merge(tmp_path: Path, data_file: Path) -> None:
     """Batches were added to it before they were checked, and then its hashes fitted nothing."""
     made = prepare(spec(tmp_path))

@@ -147,6 +147,7 @@ ODD = tuple(f"zq{at}xv w{at}kp" for at in range(8))
 BLACK: dict[str, Any] = {"score": "predicted_member", "access": "black_box", "shots": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -212,6 +213,7 @@ if sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_code_that_is_edited_while_it_runs_is_not_what_runs_later(tmp_path: Path) -> None:
     """The file was read when an audit began, so answers of the code that was loaded before were
@@ -246,6 +248,7 @@ print(system.source, system.system.open(()).ask("?").text)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_system_that_was_imported_before_it_was_edited_is_imported_again(tmp_path: Path) -> None:
     """The module was the old one, and its answers were filed under the edited text."""
@@ -464,6 +467,7 @@ def test_a_canary_is_known_by_what_was_handed_over(tmp_path: Path) -> None:
     assert len([*(tmp_path / "both").iterdir()]) == 2
 
 
+@pytest.mark.slow
 def test_installed_code_is_another_if_a_helper_of_its_package_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -630,6 +634,7 @@ def test_a_decorated_function_is_handed_what_it_declares(system: Any) -> None:
     assert session.ask("anything?").text == "yes"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_the_code_behind_a_scheme_is_part_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -658,6 +663,7 @@ for again in range(2):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_function_of_no_file_is_another_in_another_process(tmp_path: Path) -> None:
     """Its own code was its identity: another constant that it reads had its answers."""

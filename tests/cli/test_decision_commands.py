@@ -95,6 +95,7 @@ def test_a_mistake_is_a_sentence(tmp_path: Path, args: tuple[str, ...], sentence
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_stands_for_the_finished_runs_in_it(desk: Path, tmp_path: Path) -> None:
     for name in ("leaky24", "sound24"):
         folder = desk / run(desk, name)

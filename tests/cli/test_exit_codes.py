@@ -21,6 +21,7 @@ def answer(context, query):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
     code = (
@@ -38,6 +39,7 @@ def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> None:
     code = (
@@ -109,6 +111,7 @@ def test_what_is_no_exception_is_a_crash_too(
     assert "kite" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_output_that_nobody_reads_is_no_verdict_either() -> None:
     """`leakbound audit | head -1` under pipefail; click makes an exit with 1 of it."""

@@ -92,6 +92,7 @@ def test_an_audit_prints_one_json_value_with_its_record(tmp_path: Path) -> None:
     assert kept["name"] == found["record"]["name"]
 
 
+@pytest.mark.slow
 def test_a_gate_a_plan_and_a_list_print_one_json_value(tmp_path: Path) -> None:
     run("audit", "--system", f"python:{SYSTEM}:answer", "--pairs", "16", "-q", "--out",
         str(tmp_path))  # fmt: skip

@@ -398,6 +398,7 @@ def test_labels_that_nothing_reads_are_said_to_be_unused() -> None:
                                  "work,home", "--force").stdout  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rows_in_another_encoding_are_read_with_it() -> None:
     rows = [f"a café note about {n},{['work', 'home'][n % 2]}" for n in range(60)]
     Path("old.csv").write_text("\n".join(["text,label", *rows]), encoding="cp1252")

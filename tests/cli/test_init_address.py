@@ -531,6 +531,7 @@ def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
     assert re.search(r"reply +violation", audited.stdout)
 
 
+@pytest.mark.slow
 def test_an_application_that_quotes_beside_its_answer_is_asked_what_records_say() -> None:
     """Snippets were cut before the canary, and the fixed answer was taken for a refusal."""
 

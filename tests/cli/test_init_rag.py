@@ -128,6 +128,7 @@ def test_a_function_that_quotes_documents_is_a_violation(desk: Path) -> None:
     assert (attack["query"]["kind"], attack["canary"]["kind"]) == ("recall", "coded")
 
 
+@pytest.mark.slow
 def test_a_service_that_quotes_documents_is_a_violation(desk: Path) -> None:
     with serving(desk) as base:
         audit, gate, said = decided(desk, f"{base}/leaky")

@@ -59,6 +59,7 @@ def test_an_edited_output_or_record_is_found(store: Path, tmp_path: Path) -> Non
     assert cli("verify", "nowhere", cwd=tmp_path).returncode == 2
 
 
+@pytest.mark.slow
 def test_labels_of_other_rows_compute_nothing_as_the_same(store: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(store / "evidence", tmp_path / "evidence")
     file = copy / "left-out-rows.json"

@@ -123,6 +123,7 @@ def test_a_run_that_was_stopped_before_its_first_trial_is_unfinished(
     assert (alone.returncode, alone.stdout.splitlines()[0]) == (3, f"UNFINISHED: {name}")
 
 
+@pytest.mark.slow
 def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path: Path) -> None:
     """Without its trials too: its key says that they were there."""
     mixed = shutil.copytree(runs, tmp_path / "runs")

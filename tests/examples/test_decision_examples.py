@@ -86,6 +86,7 @@ def test_the_steps_of_the_action(tmp_path: Path, answer: str, code: int) -> None
     assert "## leakbound: " in (tmp_path / "summary").read_text()
 
 
+@pytest.mark.slow
 def test_an_audit_that_cannot_run_ends_the_action(tmp_path: Path) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     assert ended(action, "Audit", {"config": "audit.yaml", "out": "runs"}, tmp_path) == 2

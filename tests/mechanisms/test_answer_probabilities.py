@@ -51,6 +51,7 @@ def test_probabilities_show_what_answers_do_not(access: Access | None, verdict: 
     assert ("From the probabilities of each answer" in said) == (access != "black_box")
 
 
+@pytest.mark.slow
 def test_a_model_that_looks_at_no_context_shows_nothing() -> None:
     found = audited(rest)
     assert (found.verdict, found.bound.epsilon) == ("inconclusive", 0.0)

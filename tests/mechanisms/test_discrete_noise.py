@@ -242,6 +242,7 @@ def test_an_audit_certifies_what_it_does_of_continuous_noise(tmp_path: Path) -> 
     assert 1.4 < (found.estimates[0].epsilon or 0) <= 2.0
 
 
+@pytest.mark.slow
 def test_an_audit_refutes_too_little_of_it(tmp_path: Path) -> None:
     for sigma, broken in ((0.5, True), (8.0, False)):
         made = ReportNoisyMax(sigma, 5, noise="discrete_gaussian")

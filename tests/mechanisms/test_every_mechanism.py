@@ -268,6 +268,7 @@ def test_a_subsamples_coins_do_not_depend_on_other_examples() -> None:
     assert np.mean(sizes) == pytest.approx(5, abs=0.2)
 
 
+@pytest.mark.slow
 def test_subsample_average_calibrates_and_refuses_free_queries() -> None:
     pytest.importorskip("dp_accounting")
     made = SubsampleAverage.calibrated(2.0, 1e-5, subsamples=5)

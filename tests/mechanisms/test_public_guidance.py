@@ -372,6 +372,7 @@ def test_more_budget_gives_better_answers(pocket: Model) -> None:
         assert none < some < much
 
 
+@pytest.mark.slow
 def test_an_audit_finds_no_more_than_the_guarantee(
     pocket: Model, make: Callable[..., Any], tmp_path: Path
 ) -> None:

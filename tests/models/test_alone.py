@@ -52,11 +52,13 @@ def beside(alone: bool, model: TransformersModel) -> int:
     return differ
 
 
+@pytest.mark.slow
 def test_low_precision_mixes_rows_and_alone_does_not(model: TransformersModel) -> None:
     assert beside(False, model) > 0
     assert beside(True, model) == 0
 
 
+@pytest.mark.slow
 def test_every_kind_is_the_same_beside_others(model: TransformersModel) -> None:
     for seed in range(2):
         rng = random.Random(seed)

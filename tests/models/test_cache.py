@@ -65,6 +65,7 @@ def test_a_repeated_trial_is_never_answered_from_another_draw(tmp_path: Path) ->
         assert cached.answer([Complete("p", temperature=1.0, draw=draw)]) == [f"p at draw {draw}"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.text(max_size=5), st.integers(0, 3), st.sampled_from([0.0, 1.0])), max_size=12

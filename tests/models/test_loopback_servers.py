@@ -115,6 +115,7 @@ def test_bare_ignores_and_refuses_what_transformers_serve_does(serve: Any) -> No
     assert client.get("/v1/models").status_code == 500
 
 
+@pytest.mark.slow
 def test_defects_can_be_asked_for(serve: Any) -> None:
     assert completion(serve("vllm", ignore_logprobs=True), logprobs=2)["logprobs"] is None
     seeded = {"temperature": 1.0, "max_tokens": 12, "seed": 5}
@@ -219,6 +220,7 @@ SHOWS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_faults_come_at_their_rate_from_the_seed() -> None:
     def drawn(seed: int) -> list[Any]:
         faults = Faults(None, rate=0.3, seed=seed)

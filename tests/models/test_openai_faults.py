@@ -60,6 +60,7 @@ def test_every_fault_is_outlived(kinds: tuple[str, ...]) -> None:
     assert asked.endpoint.meter.retries == len(app.log) - 30
 
 
+@pytest.mark.slow
 def test_answers_keep_their_order_under_all_faults_at_once() -> None:
     app = Faults(Parrot(pause=0.001), rate=0.25, seed=3, pause=0.05)
     with running(app) as url:

@@ -123,6 +123,7 @@ def test_first_tokens_score_labels_where_that_is_stated(way: str, vllm: Any, poc
     assert np.isnan(scores).tolist() == [True, False]
 
 
+@pytest.mark.slow
 def test_draws_are_seeded_and_differ(vllm: Any) -> None:
     url, sent = vllm
     requests = [

@@ -158,6 +158,7 @@ def test_nothing_of_a_call_is_kept(pocket: TransformersModel) -> None:
     assert pocket._pairs == {}
 
 
+@pytest.mark.slow
 def test_a_record_says_how_answers_were_computed(pocket: TransformersModel, tmp_path: Any) -> None:
     result = leakbound.audit(
         mechanism="report_noisy_max", pairs=5, shots=10, controls=1, out=tmp_path, epsilon=1

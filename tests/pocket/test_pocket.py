@@ -53,6 +53,7 @@ def test_presence_if_then_and_label_copying(pocket: Model) -> None:
     assert right["label copying"] >= 0.85
 
 
+@pytest.mark.slow
 def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
     few, zero = (float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 60))
     assert few >= 0.8

@@ -201,12 +201,15 @@ def drawn_part(rng: np.random.Generator) -> PureDP | ApproxDP | Gaussian:
     return Gaussian(1.0, float(rng.uniform(1, 8)))
 
 
-def test_mixtures_compose_as_tightly_as_loss_distributions() -> None:
+@pytest.mark.parametrize(
+    ("seed", "mixtures"), [(7, 30), pytest.param(8, 200, marks=pytest.mark.slow)]
+)
+def test_mixtures_compose_as_tightly_as_loss_distributions(seed: int, mixtures: int) -> None:
     """Fifty answers at 0.1 cost 5.00 before, and 2.84 is optimal."""
     fifty = compose([PureDP(0.1)] * 50).epsilon(1e-5)
     assert fifty == pure_composition_epsilon(0.1, 50, 1e-5) < 2.89
-    rng = np.random.default_rng(7)
-    for _ in range(200):
+    rng = np.random.default_rng(seed)
+    for _ in range(mixtures):
         parts = [drawn_part(rng) for _ in range(rng.integers(2, 9))]
         delta = float(10 ** rng.uniform(-5.5, -3))
         oracle = reduce(lambda one, other: one.compose(other), map(of_dp_accounting, parts))

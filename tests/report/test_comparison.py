@@ -154,6 +154,7 @@ def test_rates_of_a_threshold_chosen_on_the_trials_have_no_interval(tmp_path: Pa
     assert re.search(r"\d\.\d{3}  ", comparison_text(found))
 
 
+@pytest.mark.slow
 def test_rates_of_trials_that_ended_an_audit_early_have_no_interval(tmp_path: Path) -> None:
     record = audited(tmp_path, pairs=60, stop_when_rejected=True)
     assert record.counts["pairs"] < 60

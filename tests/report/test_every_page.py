@@ -217,6 +217,7 @@ def test_a_page_is_accessible_and_readable_at_every_width(
     assert not [m for m in sent if "requestWillBeSent" in m and '"http' in m]
 
 
+@pytest.mark.slow
 def test_the_checks_see_a_bad_page(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "bad.html"
     file.write_text(

@@ -158,6 +158,7 @@ def test_without_pandas_there_is_a_sentence(
         record.to_pandas()
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_records_do_not_load_the_report_room_before_they_are_shown(tmp_path: Path) -> None:
     code = (

@@ -44,6 +44,7 @@ def test_every_point_equals_its_own_audit(sweeps: Any, tmp_path: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_changes_a_request_is_collected_by_itself(sweeps: Any) -> None:
     record = sweeps.run({"mechanism.partitions": [2, 3], "epsilon": [1, 4]})
     assert len({point.evidence for point in record.points}) == 2
@@ -99,6 +100,7 @@ def test_noise_that_is_drawn_while_collecting_is_never_shared(
     assert (one == other) is shared
 
 
+@pytest.mark.slow
 def test_the_same_sweep_again_asks_nothing_and_says_the_same(sweeps: Any) -> None:
     first = sweeps.run({"epsilon": EPSILONS}, queries=5, repeats=2)
     asked = sweeps.model.calls

@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_common_points_are_compared_with_joint_intervals(folder: Path) -> None:
     found = leakbound.compare([folder / "leaky", str(folder / "blind")])
     assert [point.changes for point in found.points] == [{"shots": 5}, {"shots": 6}]

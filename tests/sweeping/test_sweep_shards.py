@@ -67,6 +67,7 @@ def test_the_command_merges_shards_of_a_sweep(
     assert (tmp_path / "m" / "sweep.html").is_file()
 
 
+@pytest.mark.slow
 def test_missing_and_unfinished_shards_are_named(parts: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"shard 2/3 of the sweep is missing .* --shard 2/3"):
         merge_sweeps([parts / "a"], tmp_path / "out")

@@ -210,6 +210,7 @@ def test_an_outage_is_no_outcome(back: int, together: bool, asynchronous: bool) 
     assert one.caller.meter.lost.total() == 0
 
 
+@pytest.mark.slow
 def test_failures_that_depend_on_the_context_are_never_called_clean(
     tmp_path: Path, rows: Context
 ) -> None:
@@ -282,6 +283,7 @@ def test_synchronous_systems_run_in_as_many_threads_as_connections() -> None:
         assert system.most == most
 
 
+@pytest.mark.slow
 def test_more_calls_at_once_than_a_batch_has_pairs(tmp_path: Path, rows: Context) -> None:
     """On the first release a batch of 8 pairs was asked 8 times at once at most."""
     many = Counting()

@@ -162,6 +162,7 @@ def test_a_service_that_is_not_given_up_is_left_as_it_was(
     assert not notes.asked
 
 
+@pytest.mark.slow
 def test_a_service_is_audited_in_a_session(notes: Notes, tmp_path: Path) -> None:
     setup = {"url": f"{notes.url}/begin", "body": {}}
     result = leakbound.audit(

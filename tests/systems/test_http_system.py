@@ -192,6 +192,7 @@ def test_a_context_is_taken_away_when_the_question_fails(desk: Desk, tmp_path: P
     assert desk.stored is None
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_leaking_service_refutes_its_claim(
     desk: Desk, tmp_path: Path, rows: Context
 ) -> None:
@@ -247,6 +248,7 @@ def test_trouble_is_told_by_status_or_type_never_by_body(
     assert len(desk.seen) == 1  # no redirect is followed
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_there_or_too_slow(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

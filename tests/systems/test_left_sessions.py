@@ -39,6 +39,7 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what is said
 
 
+@pytest.mark.slow
 def test_the_error_of_a_call_that_was_left_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
     """asyncio printed the message, with a row, as nobody had read the exception."""
     first, over = list[threading.Thread](), threading.Event()
@@ -164,6 +165,7 @@ def test_a_removal_that_fails_after_a_time_out_ends_the_audit() -> None:
     assert "Ann" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_an_audit_ends_when_its_last_question_has_ended(tmp_path: Path) -> None:
     """The process ended before, and the canary stayed."""
     store = Slow(range(10, 99))

@@ -241,6 +241,7 @@ class Talkative:
         return {"text": f"no, {row}", "tokens": 4, "finish_reason": row, "tool_calls": tools}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["canary_only", "all"])
 def test_a_run_keeps_metadata_and_private_words_only_if_it_may(tmp_path: Path, keep: str) -> None:
     rows = [Example(f"zweifel{i} note", "ab"[i % 2]) for i in range(20)]
@@ -262,6 +263,7 @@ def test_a_run_keeps_metadata_and_private_words_only_if_it_may(tmp_path: Path, k
     assert process.pairs == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "canary_only"])
 def test_a_reply_that_ends_within_a_character_is_audited(tmp_path: Path, keep: str) -> None:
     """As of a service that cuts an emoji in two. Before, the record could not be written."""
@@ -358,6 +360,7 @@ def test_what_comes_between_the_pieces_of_an_answer_is_read() -> None:
     assert "note 7" in found.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "beside",
     [lambda best, at: {"sources": [best]}, lambda best, at: {"sources": [at]},
