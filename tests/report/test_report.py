@@ -130,5 +130,6 @@ def test_what_is_folded_of_one_audit_is_printed(
     )
     assert not browser.execute_script(shown)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert browser.execute_script(shown)
+    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(browser, 120)
+    wait.until(lambda now: now.execute_script(shown))  # a browser lays a page out when it draws it
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
