@@ -276,10 +276,11 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
     named = f" {', '.join(labels)}?" if few else ""
     there = (*pair.nonmember.context, pair.canary)[pair.position]  # the record that one lacks
     typed = " ".join(readable(there.input)[:TYPED].split()[:8])
-    # what follows a word that is typed alone may depend on no other word: half are typed so
+    # what follows a word that is typed alone may depend on no other word: half are typed so, where
+    # no answers are given
     text = (
         f"{typed} (Request {number}.)"
-        if pair.index % 2
+        if pair.index % 2 and pair.asked.query.free
         else join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})\n{typed}"])
     )
     said = replace(pair.asked.query, text=text)
