@@ -38,6 +38,8 @@ def commands(documents: list[str], question):
     if command == "/find":
         return "\\n".join(one for one in documents if rest in one) or "nothing found"
     return f"You asked {len(question)} characters. Commands: /find WORDS"
+def opening(context, query):
+    return context[0].text[:27]
 def handbook(context, query):
     page = "post bills doors staff roofs boats trees paint".split()[sum(map(ord, query)) % 8]
     return f"Our handbook says a word on {page}."
@@ -156,6 +158,16 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     )
     done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert done.return_value == 1
+
+
+@pytest.mark.slow
+def test_a_quote_of_the_row_that_another_question_is_about_is_a_quote() -> None:
+    """Dialogues begin as answers of one word do, and the same one answered both questions."""
+    rows = [f"Ann: Yes. We leave for town {n} at {n % 12} and meet {n * 7} friends there\n"
+            for n in range(60)]  # fmt: skip
+    Path("chats.csv").write_text("text\n" + "".join(rows))
+    shown = run("init", "chats.csv", "python:app.py:opening").stdout
+    assert "answers in free text" in shown
 
 
 @pytest.mark.slow

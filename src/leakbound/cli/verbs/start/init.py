@@ -315,11 +315,16 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
     first = found[0]
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
-    asked = f"{pair.member.query.text} {ordinary.query.text}"
-    pieces = partial(pieces_of, long=QUOTED)  # that a row has, and no question
-    rows = {one for row in pair.member.context for one in pieces(str(row.input))} - {*pieces(asked)}
-    beside = [text.text for one in found for text in one.channels.values()]
-    quoted = not all(rows.isdisjoint(pieces(one)) for one in (*said, *beside))
+    pieces = partial(pieces_of, long=QUOTED)  # that a row has, and not the question
+    rows = {one for row in pair.member.context for one in pieces(str(row.input))}
+    quoted = any(
+        not (rows - {*pieces(str(job.query.text))}).isdisjoint(pieces(text))
+        for job, one, reply in zip((pair.member, ordinary), found, replies, strict=True)
+        for text in (
+            *(beside.text for beside in one.channels.values()),
+            reply.text if isinstance(reply, ReplyFacts) else "",
+        )
+    )
     if quoted or (rest and rest in " ".join(said[-1].split())):
         return "text", channels
     alone = all(len(one.split()) <= 4 or FIRST.match(one) for one in said[:1])
