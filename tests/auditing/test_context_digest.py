@@ -18,8 +18,9 @@ import pytest
 from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.collect.quotes import KnownRecords
+from leakbound.auditing.observe.context_digest import HINT, most_apart
 from leakbound.auditing.observe.context_digest import _ahead as ahead_of
-from leakbound.auditing.observe.context_digest import most_apart
+from leakbound.auditing.observe.context_digest import _chance as chance_of
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply
 from leakbound.witness.stored import reply_from_json, reply_to_json
@@ -230,6 +231,18 @@ def completed(context: Any, query: str) -> str:
     after = {one: [b for a, b in pairs if a == one] for one in asked}
     last = next((one for one in reversed(asked) if after[one]), None)
     return "no suggestion" if last is None else f"{last} {max(after[last], key=after[last].count)}"
+
+
+def test_few_pairs_that_are_asked_three_times_tell_a_reading_of_two_values() -> None:
+    """Asked twice, as many differ by chance in one of five audits."""
+    same, differs = (
+        [[{"tone": "a"}] * 3, [{"tone": "a"}] * 3],
+        [[{"tone": "a"}] * 3, [{"tone": "b"}] * 3],
+    )
+    pairs = [differs] * 4 + [same] * 8 + [[side, side] for side in [[{"tone": "b"}] * 3] * 8]
+    assert chance_of(pairs, "tone") <= HINT
+    twice = [[side[:2] for side in pair] for pair in pairs]
+    assert chance_of(twice, "tone") > 0.2
 
 
 def suggested(context: Any, query: str) -> str:

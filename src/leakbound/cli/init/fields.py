@@ -290,7 +290,7 @@ COMMENTS = {
     "pairs": "paired trials; more of them certify more",
     "shots": "examples in a context",
     "detect_change": "it must not pass: nothing shows that it answers usual questions. Name a "
-    "question that it answers from them (query), and take this line out, or if it is to read none",
+    "question that it answers from its rows (query), and take this line out, or if it reads none",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",
     "base_url": "the server of the model; it gets prompts with private rows",

@@ -30,18 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import (
-    bdtr,
-    betainc,
-    expit,
-    gammaln,
-    log_expit,
-    log_ndtr,
-    logit,
-    ndtri,
-    xlog1py,
-    xlogy,
-)
+from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, ndtri, xlogy
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
@@ -100,15 +89,20 @@ class _ApproxClaims:
         return np.asarray(np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny)))
 
     def _part(self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats) -> Floats:
-        """On p = e^epsilon q + delta, up to the corner where p = 1 - q."""
+        corner = (1 - self.delta) / (1 + np.exp(claim))  # where p = 1 - q
+        return self.on_line(x, x_not, y, y_not, claim, corner)
+
+    def on_line(
+        self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats, last: Floats
+    ) -> Floats:
+        """Largest log likelihood on p = e^epsilon q + delta, up to the last q."""
         slope = np.exp(claim)
 
         def rise(q: Floats) -> Floats:
             p = slope * q + self.delta
             return slope * (x / p - x_not / (1 - p)) + y / q - y_not / (1 - q)
 
-        corner = (1 - self.delta) / (1 + slope)
-        q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), corner)
+        q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), last)
         p = slope * q + self.delta
         return np.asarray(xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q))
 
@@ -405,9 +399,7 @@ def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
         return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
 
 
-def rates_keep(
-    x: int, y: int, trials: int, epsilon: float, delta: float, level: float
-) -> bool:  # fmt: skip
+def rates_keep(x: int, y: int, trials: int, epsilon: float, delta: float, level: float) -> bool:
     """Do rates p and q, of x and y successes in so many trials each, certainly keep a claim?
 
     Guarantee: True with probability at most `level` if p or q, or 1 - p or 1 - q, is more than
@@ -415,30 +407,33 @@ def rates_keep(
     """
     both = x, y, trials - x, trials - y
     lines = ((both[i], both[j]) for i, j in ((0, 1), (1, 0), (2, 3), (3, 2)))
-    return all(_below_line(*one, trials, math.exp(epsilon), delta, level) for one in lines)
+    return all(_below_line(*one, trials, epsilon, delta, level) for one in lines)
 
 
-def _below_line(x: int, y: int, n: int, slope: float, delta: float, level: float) -> bool:
+def _below_line(x: int, y: int, n: int, epsilon: float, delta: float, level: float) -> bool:
     # whether p >= slope q + delta is rejected
+    slope, ys = math.exp(epsilon), np.arange(n + 1)
     if x >= slope * y + n * delta:
         return False
-    ys = np.arange(n + 1)
-    seen = _line_ratio(np.array([float(x)]), np.array([float(y)]), n, slope, delta)[0]
+    last, claim, claims = (1 - delta) / slope, np.asarray(epsilon), _ApproxClaims(delta)
+
+    def ratio(x: Floats, y: Floats) -> Floats:  # of unrestricted rates to those on the line
+        on_line = claims.on_line(x, n - x, y, n - y, claim, np.asarray(last))
+        return np.asarray(_log_binomial(x, n) + _log_binomial(y, n) - on_line)
+
+    seen = ratio(np.asarray(float(x)), np.asarray(float(y))) * (1 - OUTWARDS)
     low, high = np.full(n + 1, -1), np.minimum(np.ceil(slope * ys + n * delta), n + 1).astype(int)
     while (high - low > 1).any():  # the most successes of p that rank as high beside each y
         middle = (low + high) // 2
-        further = _line_ratio(np.maximum(middle, 0.0), ys.astype(float), n, slope, delta)
-        inside = (further >= seen * (1 - OUTWARDS)) & (middle >= 0)
+        inside = (ratio(np.maximum(middle, 0.0), ys.astype(float)) >= seen) & (middle >= 0)
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    edge = np.maximum.accumulate(low)
+    region = _Region(_Trials(n, n), ys, n - np.maximum.accumulate(low))  # by failures of p
 
     def chances(p: Floats, q: Floats) -> Floats:
-        ways = gammaln(n + 1) - gammaln(ys + 1) - gammaln(n - ys + 1)
-        masses = np.exp(ways + xlogy(ys, q[:, None]) + xlog1py(n - ys, -q[:, None]))
-        below = np.where(edge < 0, 0.0, bdtr(np.maximum(edge, 0.0), n, p[:, None]))
-        return np.asarray((masses * below).sum(axis=1))
+        one, other = (np.clip(logit(rate), -LARGEST, LARGEST) for rate in (p, q))
+        return np.asarray(np.einsum("py,py->p", region.tails(-one), region.masses(other)))
 
-    ends = (1 - delta) / slope * np.sin(np.linspace(0, math.pi / 2, 65)) ** 2
+    ends = last * np.sin(np.linspace(0, math.pi / 2, 65)) ** 2
     a, b = ends[:-1], ends[1:]
     for _ in range(16):
         if (chances(slope * b + delta, b) > level).any():
@@ -449,18 +444,6 @@ def _below_line(x: int, y: int, n: int, slope: float, delta: float, level: float
         a, b = a[unsure], b[unsure]
         a, b = np.r_[a, (a + b) / 2], np.r_[(a + b) / 2, b]
     return False
-
-
-def _line_ratio(x: Floats, y: Floats, n: int, slope: float, delta: float) -> Floats:
-    # log likelihood ratio of unrestricted rates to those on a line, of outcomes below it
-    def rise(q: Floats) -> Floats:
-        p = slope * q + delta
-        return np.asarray(slope * (x / p - (n - x) / (1 - p)) + y / q - (n - y) / (1 - q))
-
-    q = _peak(rise, np.zeros(x.shape), (1 - delta) / slope)
-    p = slope * q + delta
-    on_line = xlogy(x, p) + xlog1py(n - x, -p) + xlogy(y, q) + xlog1py(n - y, -q)
-    return np.asarray(_log_binomial(x, n) + _log_binomial(y, n) - on_line)
 
 
 POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of three passes
