@@ -272,6 +272,19 @@ def test_what_differs_between_some_neighbours_never_passes(system: Any) -> None:
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
 
 
+def majority(context: Any, query: str) -> str:
+    votes = sum(int(hashlib.sha256(row.text.encode()).hexdigest(), 16) % 2 for row in context)
+    return "Mostly about returns." if 2 * votes > len(context) else "Mostly about orders."
+
+
+def test_a_majority_that_one_record_in_eight_decides_never_passes() -> None:
+    """Ten other votes are a tie in a quarter of the contexts. Four of five passed."""
+    found = [
+        audit(system=majority, epsilon=1.0, shots=11, seed=seed, **FREE).reason for seed in range(5)
+    ]
+    assert found.count("context_digest") >= 3, found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("scale", "passes"), [(0.06, False), (6.0, True)])
 def test_a_mean_passes_with_enough_noise_alone(scale: float, passes: bool) -> None:
