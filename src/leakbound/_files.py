@@ -35,3 +35,12 @@ def make_folder(folder: Path, option: str = "--out") -> None:
             f"the folder {str(folder)!r} cannot be made ({reason_of(error)}); choose another with "
             f"{option}."
         ) from None
+
+
+def cache_folder(kind: str) -> Path:
+    """Where what can be computed again is kept between runs.
+
+    Raises:
+        RuntimeError: If the user has no home folder.
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakbound" / kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,12 @@ TEXT = "the cat sat on the mat, and then it left"
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The same weights in a folder and in a GGUF file."""
     return save_tiny_gguf(tmp_path_factory.mktemp("gguf"))
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "leakbound" / "gguf"
 
 
 def test_a_gguf_file_answers_as_the_folder_of_the_same_weights(
@@ -59,6 +66,35 @@ def test_its_memory_is_that_of_the_unpacked_weights(both: tuple[Path, Path]) -> 
     assert packed == pytest.approx(saved, rel=0.02)  # that a folder counts its header too
     with pytest.raises(LeakboundError, match="memory"):
         load(str(both[1]), memory=resident())
+
+
+def test_it_is_unpacked_once(
+    both: tuple[Path, Path], tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start took the time of the first: half a minute of CPU for 98 MB."""
+    file = shutil.copy2(both[1], tmp_path / "tiny.gguf")
+    first = load(str(file))
+    with monkeypatch.context() as without:
+        without.setattr("gguf.GGUFReader", None)
+        again = load(str(file))
+    assert (again.name, again.fingerprint) == (first.name, first.fingerprint)
+    assert again.encode(TEXT) == first.encode(TEXT)
+    assert again.end_ids() == first.end_ids()
+    asked = [ScoreLabels(TEXT, ("yes", "no"))]
+    np.testing.assert_array_equal(again.answer(asked)[0], first.answer(asked)[0])
+    with file.open("r+b") as changed:  # what stands between the samples of a fingerprint
+        changed.seek(-100, 2)
+        changed.write(b"!")
+    load(str(file))
+    assert len(list(kept.iterdir())) == 2
+
+
+def test_without_room_it_is_not_kept(
+    both: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert load(str(both[1])).window == 4096
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
+import shutil
 import struct
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, redirect_stderr
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -18,9 +20,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, __version__
 from transformers.utils.logging import disable_progress_bar
 
+from leakbound._files import cache_folder
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, findable, reason_of
 from leakbound.models.address import hub_host, is_reachable
@@ -57,6 +61,17 @@ class ModelFiles:
         """Arguments of every `from_pretrained`."""
         of_file: dict[str, object] = {} if self.gguf is None else {"gguf_file": self.gguf}
         return {"local_files_only": self.offline, **of_file}
+
+    def kept_in(self, width: torch.dtype) -> Path | None:
+        """The folder where a GGUF file is kept once it is unpacked; its time tells of changes that
+        a fingerprint of samples could miss."""
+        if self.gguf is None:
+            return None
+        changed, kind = Path(self.address).stat().st_mtime_ns, str(width).removeprefix("torch.")
+        name = f"{self.fingerprint()}-{changed}-{kind}-{__version__}"
+        with suppress(RuntimeError):  # no home folder
+            return cache_folder("gguf") / name
+        return None
 
     def unpacking(self) -> AbstractContextManager[object]:
         """Around reading weights: the progress of unpacking a GGUF file is not shown."""
@@ -210,18 +225,12 @@ def load(
     files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     width = _dtype(dtype, where)
+    kept = files.kept_in(width)
+    unpacked = ModelFiles(str(kept), str(kept), True) if kept and kept.is_dir() else files
     if memory is not None and where.type == "cpu":
-        require_memory(memory, (resident() or 0) + files.bytes_at(width.itemsize), where)
-    reading = {"trust_remote_code": trust_remote_code, **files.reading}
+        require_memory(memory, (resident() or 0) + unpacked.bytes_at(width.itemsize), where)
     try:
-        reader, kind, behind = _kinds(AutoConfig.from_pretrained(files.name, **reading))
-        tokenizer = reader.from_pretrained(files.name, **reading)
-        if files.gguf is None:  # other weight files are pickles, which can run code
-            reading["use_safetensors"] = True
-        with files.unpacking():
-            model, loaded = kind.from_pretrained(
-                files.name, dtype=width, output_loading_info=True, **reading
-            )
+        tokenizer, model, loaded, behind = _read(unpacked, width, trust_remote_code)
     except UNREADABLE as error:
         # name the damaged file of a folder, which transformers does not always do
         _require_json(sorted(Path(address).glob("*.json")))
@@ -233,6 +242,8 @@ def load(
             f"again with save_pretrained, or install the release of transformers that saved it "
             f"(this is {__version__})."
         )
+    if kept and unpacked is files:
+        _keep(kept, tokenizer, model)
     if files.here:
         fingerprint = files.fingerprint()
     else:  # the hub id and the revision that was loaded
@@ -256,6 +267,37 @@ def load(
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
     sharing = recall(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
+
+
+def _read(
+    files: ModelFiles, width: torch.dtype, trusted: bool
+) -> tuple[Any, Any, Any, type[TransformersModel]]:
+    """Tokenizer, model, what was missing, and the class that answers with them."""
+    reading = {"trust_remote_code": trusted, **files.reading}
+    reader, kind, behind = _kinds(AutoConfig.from_pretrained(files.name, **reading))
+    tokenizer = reader.from_pretrained(files.name, **reading)
+    if files.gguf is None:  # other weight files are pickles, which can run code
+        reading["use_safetensors"] = True
+    with files.unpacking():
+        return tokenizer, *kind.from_pretrained(
+            files.name, dtype=width, output_loading_info=True, **reading
+        ), behind  # fmt: skip
+
+
+def _keep(folder: Path, tokenizer: Any, model: Any) -> None:
+    """Save an unpacked GGUF file, which takes minutes to unpack; without room, it is not kept."""
+    part = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        part.mkdir(parents=True, mode=0o700)
+        settings = json.loads(model.config.to_json_string(use_diff=False))
+        settings.pop("quantization_config", None)  # of the file, not of what was unpacked
+        (part / "config.json").write_text(json.dumps(settings))
+        for one in (tokenizer, model.generation_config):
+            one.save_pretrained(part)
+        save_model(model, str(part / "model.safetensors"), {"format": "pt"})
+        part.replace(folder)  # atomic, even if another process does the same
+    except UNREADABLE:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _leave_out_template(tokenizer: Any, chosen: str, address: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 import transformers
 
+from leakbound._files import cache_folder
 from leakbound.errors import TargetError
 from leakbound.models.local.engine.budget import MASK, Budget, token_bytes
 from leakbound.models.local.engine.passes import ANY, NotNumbers, Passes, Sharing, windows
@@ -237,8 +238,7 @@ def _later_limit(model: CausalModel) -> float | None:
 
 
 def _path(key: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "leakbound" / "self-checks" / f"{key}.json"
+    return cache_folder("self-checks") / f"{key}.json"
 
 
 def _load(key: str) -> Sharing | None:
