@@ -98,11 +98,11 @@ def calls(app: Path) -> int:
 def asked_for(*numbers: int) -> bool:
     """Whether calls, the last number, are those of audits of so many pairs: 40 control pairs of
     each kind before them and 40 behind, and for each pair two contexts, the first query again, and
-    at most two neutral queries before it; at most 20 pairs six times before each ends.
+    at most two neutral queries before it; at most 20 pairs four times before each ends.
     """
     *pairs, calls = numbers
     least = sum(2 * 3 * 40 + 3 * number for number in pairs)
-    return least <= calls <= least + 2 * sum(pairs) + 240 * len(pairs)
+    return least <= calls <= least + 2 * sum(pairs) + 160 * len(pairs)
 
 
 def assert_report_is_made(app: Path, said: str) -> None:

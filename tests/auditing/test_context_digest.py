@@ -277,12 +277,12 @@ def majority(context: Any, query: str) -> str:
     return "Mostly about returns." if 2 * votes > len(context) else "Mostly about orders."
 
 
-def test_a_majority_that_one_record_in_eight_decides_never_passes() -> None:
-    """Ten other votes are a tie in a quarter of the contexts. Four of five passed."""
-    found = [
-        audit(system=majority, epsilon=1.0, shots=11, seed=seed, **FREE).reason for seed in range(5)
-    ]
-    assert found.count("context_digest") >= 3, found
+def test_a_majority_that_one_record_in_five_decides_never_passes() -> None:
+    """Four other votes are a tie in three of eight contexts. Two of five passed."""
+    found = {
+        audit(system=majority, epsilon=1.0, shots=5, seed=seed, **FREE).reason for seed in range(5)
+    }
+    assert found == {"context_digest"}
 
 
 @pytest.mark.slow
