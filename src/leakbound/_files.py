@@ -38,9 +38,7 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
 
 def cache_folder(kind: str) -> Path:
-    """Where what can be computed again is kept between runs.
-
-    Raises:
-        RuntimeError: If the user has no home folder.
+    """Where what can be computed again is kept between runs; a user without a home folder is a
+    RuntimeError.
     """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakbound" / kind

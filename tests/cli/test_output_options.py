@@ -220,9 +220,11 @@ def test_a_server_prints_where_it_listens(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(uvicorn.Server, "startup", once)
     assert threading.current_thread() is threading.main_thread()
     found = facts("serve", "--mechanism", "report_noisy_max", "--model", "openai/m", "--budget",
-                  "4", "--port", "0", "--base-url", "http://127.0.0.1:9/v1")  # fmt: skip
+                  "4", "--port", "0", "--base-url", "http://127.0.0.1:9/v1",
+                  "--reply-after", "2")  # fmt: skip
     assert found["port"] == seen[0] > 0
     assert (found["budget"], found["tls"]) == (4.0, False)
+    assert found["reply_after"] == 2.0
     assert found["epsilon_of_one_answer"] == pytest.approx(1.0, abs=1e-3)
     assert found["answers_left"] >= 4
 
@@ -251,13 +253,16 @@ def test_a_quiet_server_prints_warnings_only(
 
     monkeypatch.setattr(uvicorn.Server, "startup", once)
     done = run("serve", "--mechanism", "report_noisy_max", "--model", "openai/m", "--budget", "4",
-               "--port", "0", "--base-url", "http://127.0.0.1:9/v1",
+               "--port", "0", "--base-url", "http://127.0.0.1:9/v1", "--reply-after", "2",
                *options)  # fmt: skip
     said = [line.split(":")[0] for line in done.stderr.splitlines()]
     assert said.count("WARNING") == 1
     assert (said == ["WARNING"]) == quiet
     assert ("GET /health" in done.stdout) == bool(done.stdout) != quiet
     assert ("One answer of" in done.stderr) != quiet
+    assert (
+        "contention that concurrent requests see, power and memory are not" in done.stderr
+    ) != quiet
 
 
 def test_a_server_leaves_log_handlers_and_their_streams_open(

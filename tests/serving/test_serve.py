@@ -194,12 +194,12 @@ def test_requests_at_once_get_what_is_affordable_and_the_model_one_at_a_time(
     served = private(tmp_path, 1.5)
     real = served.answer
 
-    def answer(query: Any) -> Any:
+    def answer(query: Any, paying: Any) -> Any:
         inside[0] += 1
         most[0] = max(most[0], inside[0])
         time.sleep(0.01)
         try:
-            return real(query)
+            return real(query, paying)
         finally:
             inside[0] -= 1
 
@@ -283,7 +283,8 @@ def serve(desk: Path) -> Iterator[Start]:
 
     def start(*args: str, **environment: str) -> tuple[str, Path]:
         log = desk / f"log{len(running)}"
-        command = [sys.executable, "-m", "leakbound", "serve", "--port", "0", *args]
+        now = ("--reply-after", "off", "--port", "0")
+        command = [sys.executable, "-m", "leakbound", "serve", *now, *args]
         with log.open("wb") as out:
             running.append(
                 subprocess.Popen(

@@ -257,7 +257,7 @@ def test_an_endpoint_that_is_down_costs_nothing_and_leaves_the_key_free(tmp_path
 class Losing(PrivateICL):
     """Stands for whatever fails after the spend."""
 
-    def answer(self, query: Any) -> Any:
+    def answer(self, query: Any, paying: Any = None) -> Any:
         raise AnswerLost("a row")
 
 

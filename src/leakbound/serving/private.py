@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -42,6 +43,8 @@ from leakbound.utility.at_best import at_best
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
 # texts that tokenizers split into few or into many tokens per byte
 FILLERS = ("word ", "a.", "7", "Ω", "鿦", "𝔘")
+SLOWEST = 1 << 20  # bytes of a row: where it fits, the model states no limit
+MARGIN, LEDGER = 4.0, 0.5  # times as long beside other work, and seconds to pay
 DRAW_BITS = 128  # of the number that identifies the random draws of a call, token noise included
 SEED_BITS = 128  # of the seed of the noise: no two answers ever share it
 
@@ -131,8 +134,9 @@ class PrivateICL:
 
     Guarantee:
         All answers together satisfy the budget of the ledger, under the neighbouring relation of
-        the mechanism's guarantee. Not covered: how long an answer takes, the number of model calls,
-        and the last bits of floating-point noise.
+        the mechanism's guarantee. Not covered: how long an answer takes (a service may let all
+        replies leave at one time), the number of model calls, and the last bits of floating-point
+        noise.
     """
 
     def __init__(
@@ -209,11 +213,65 @@ class PrivateICL:
         job = Job((blank,) * len(self._context), query)
         return self.mechanism.requests(self.task, job, 0)
 
-    def answer(self, query: str | Query) -> Answer:
+    def slowest(self, longest_row: int | None = None) -> float:
+        """Seconds after the payment within which an answer is made, even beside other work.
+
+        Measured on made-up rows, as many as there are and as long as is allowed beside the longest
+        query, of texts with few and with many tokens. So it depends on public facts alone.
+
+        Args:
+            longest_row: The most bytes of a row (public); None for what the model allows.
+
+        Raises:
+            UsageError: If a row is longer, or the model states no limit and none is given.
+        """
+        given = SLOWEST if longest_row is None else longest_row
+        sizes = [len(row.text.encode()) for row in self._context]
+        if long := [at for at, size in enumerate(sizes, 1) if size > given]:
+            raise UsageError(
+                f"{len(long)} of the rows have more than {given} bytes, such as row {long[0]}; "
+                "allow longer ones, or leave these out."
+            )
+        longest = 0.0
+        for filler, query in self._longest_queries():
+            size = self._largest(filler, query, given)
+            if size == SLOWEST:
+                raise UsageError(
+                    f"{self.model.name} states no limit to the length of a prompt, so how long an "
+                    "answer may take cannot be measured."
+                )
+            begin = time.perf_counter()
+            self._made(query, self._made_up(filler, size))
+            longest = max(longest, time.perf_counter() - begin)
+        return MARGIN * longest + LEDGER
+
+    def _made_up(self, filler: str, size: int) -> Context:
+        label, text = self.task.labels[0] if self.task.labels else "-", filler * size
+        return as_context([Example(text[: size // len(filler[:1].encode())] or "-", label)]
+                          * len(self._context))  # fmt: skip
+
+    def _largest(self, filler: str, query: Query, most: int) -> int:
+        """The most bytes of each row that fit the model, by halving."""
+        fits, step = 0, 1 << most.bit_length() - 1
+        while step:
+            if fits + step <= most and self._fits(query, self._made_up(filler, fits + step)):
+                fits += step
+            step //= 2
+        return fits
+
+    def _fits(self, query: Query, context: Context) -> bool:
+        try:
+            self.model.check(self.mechanism.requests(self.task, Job(context, query), 0))
+        except LeakboundError:
+            return False
+        return True
+
+    def answer(self, query: str | Query, paying: Callable[[], None] = lambda: None) -> Answer:
         """Give one answer: check (free), spend (durable), collect, release once, decode.
 
         Args:
             query: A text, or a query with its own answers.
+            paying: Called before the ledger is charged: what was done until then depends on no row.
 
         Raises:
             BudgetExhausted: If the budget does not allow another answer.
@@ -230,6 +288,7 @@ class PrivateICL:
         cost = self.mechanism.cost(self.task, checked)
         if cost not in self._refused:
             self._require_answers(checked)
+        paying()
         spend = self._spend(cost)
         paid = spend.state
         try:
@@ -281,17 +340,18 @@ class PrivateICL:
         """Run every check that can refuse the service before the first query."""
         require(self.model, self.mechanism.needs, self.mechanism.name)
         self.ledger.check(self.mechanism.cost(self.task, Query("-")))
+        for _, query in self._longest_queries():
+            if not self._fits(query, self._context):
+                raise TargetError(self._too_long(query))
+
+    def _longest_queries(self) -> Iterator[tuple[str, Query]]:
+        """Of few and of many tokens, and with free answers if any such query passes `check`."""
         kinds = [False]
-        with suppress(LeakboundError):  # whether any query with a free answer passes `check`
+        with suppress(LeakboundError):
             self.model.check(self._public_requests(Query("-", free=True)))
             kinds.append(True)
         for filler, kind in product(FILLERS, kinds):
-            query = Query(filler * (self.longest // len(filler.encode())), free=kind)
-            requests = self.mechanism.requests(self.task, Job(self._context, query), 0)
-            try:
-                self.model.check(requests)
-            except LeakboundError:
-                raise TargetError(self._too_long(query)) from None
+            yield filler, Query(filler * (self.longest // len(filler.encode())), free=kind)
 
     def _too_long(self, query: Query) -> str:
         """The reason, from public facts only: the length of the private rows is not public."""

@@ -230,7 +230,7 @@ def load(
     if memory is not None and where.type == "cpu":
         require_memory(memory, (resident() or 0) + unpacked.bytes_at(width.itemsize), where)
     try:
-        tokenizer, model, loaded, behind = _read(unpacked, width, trust_remote_code)
+        tokenizer, model, loaded, behind = _load_files(unpacked, width, trust_remote_code)
     except UNREADABLE as error:
         # name the damaged file of a folder, which transformers does not always do
         _require_json(sorted(Path(address).glob("*.json")))
@@ -269,7 +269,7 @@ def load(
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
 
 
-def _read(
+def _load_files(
     files: ModelFiles, width: torch.dtype, trusted: bool
 ) -> tuple[Any, Any, Any, type[TransformersModel]]:
     """Tokenizer, model, what was missing, and the class that answers with them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from leakbound._check import positive
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.serving.http.state_file import ServiceState
@@ -36,6 +37,7 @@ def application(
     state: ServiceState | None = None,
     ignored_fields: Iterable[str] = (),
     timeout: float = SECONDS,
+    reply_after: float | None = None,
 ) -> Starlette:
     """The ASGI application: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models,
     /v1/models/NAME and /health. Requests are answered one at a time, in a thread.
@@ -51,9 +53,13 @@ def application(
         ignored_fields: Fields, such as temperature, that are ignored if they ask for something
             that the service does not do. The reply names them.
         timeout: Seconds within which the body of a request must arrive.
+        reply_after: Seconds after the payment at which every answer leaves, so that how long it
+            takes tells nothing of the rows of one request at a time; None for as soon as it is
+            made. If one is late, its client gets a refusal, and the service answers nothing more.
 
     Raises:
-        UsageError: If the extra `serve` is not installed, or both token and tenants are given.
+        UsageError: If the extra `serve` is not installed, both token and tenants are given, or an
+            answer was late before after as many seconds.
     """
     if token is not None and tenants is not None:
         raise UsageError("token and tenants are both given; give only one of them.")
@@ -65,4 +71,7 @@ def application(
         ) from None
     allowed = Tenants([Tenant("default", token)]) if token is not None else tenants
     kept = ServiceState() if state is None else state
-    return ServiceApp(private, allowed, kept, ignored_fields, limit, timeout).starlette()
+    if reply_after is not None:
+        kept.require_more(positive("reply_after", reply_after))
+    made = ServiceApp(private, allowed, kept, ignored_fields, limit, timeout, reply_after)
+    return made.starlette()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -62,8 +64,10 @@ class ServiceApp:
         ignored: Iterable[str],
         limit: int,
         timeout: float,
+        reply_after: float | None,
     ) -> None:
         self.private, self.tenants, self.limit, self.timeout = private, tenants, limit, timeout
+        self.reply_after = math.inf if reply_after is None else reply_after
         self._calls = ServiceCalls(private, state, ignored)
         self._anybody = Tenant("anybody", secrets.token_hex())
         self._one_at_a_time = anyio.Semaphore(1)
@@ -84,6 +88,8 @@ class ServiceApp:
         return Starlette(routes=routes, exception_handlers={HTTPException: self.not_found})
 
     async def health(self, request: Request) -> Response:
+        if self._calls.stopped:
+            return JSONResponse({"status": "stopped"}, 503)
         return JSONResponse({"status": "ok"})
 
     async def not_found(self, request: Request, error: Exception) -> Response:
@@ -161,10 +167,26 @@ class ServiceApp:
         async with self._one_at_a_time:
             if await request.is_disconnected():
                 return refusal(408, "the client went away before its turn; nothing was spent.")
-            reply = await to_thread.run_sync(self._calls.answer, call)
+            reply = await self._on_time(call)
             if await request.is_disconnected():
                 self._calls.keep_undelivered(call, reply)
             return reply
+
+    async def _on_time(self, call: Call) -> ServiceReply:
+        """An answer leaves `reply_after` seconds after its payment; one that is late, never."""
+        with anyio.CancelScope() as turn:
+
+            def begin() -> None:
+                turn.deadline = anyio.current_time() + self.reply_after
+
+            timed = replace(call, paying=partial(from_thread.run_sync, begin))
+            answer = partial(self._calls.answer, timed)
+            reply = await to_thread.run_sync(answer, abandon_on_cancel=True)
+        if turn.cancelled_caught:
+            return self._calls.stop(self.reply_after)
+        if reply.spent and math.isfinite(turn.deadline):
+            await anyio.sleep_until(turn.deadline)
+        return reply
 
     async def _payload(self, request: Request) -> Payload:
         """The decoded body. Size and time are limited."""

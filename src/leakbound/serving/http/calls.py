@@ -13,7 +13,7 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
@@ -49,6 +49,11 @@ ERROR_TYPES = {
 NO_RETRY: Mapping[str, str] = {"x-should-retry": "false"}  # the official clients obey it
 SPENT = "the server could not answer; what was paid for it stays spent. Do not send it again."
 UNSPENT = "the server cannot answer now; nothing was spent, so you may send the request again."
+LATE = (
+    "an answer was not ready at the time when every answer leaves (--reply-after), which could "
+    "tell of the rows. What was paid for it stays spent, and this service answers nothing until "
+    "its operator starts it with more seconds."
+)
 UNDELIVERED = 1000  # answers to clients that disconnected: about 1 MB
 UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
@@ -72,6 +77,7 @@ class Call:
     digest: str
     key: str = ""
     retried: bool = False
+    paying: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +113,15 @@ class ServiceCalls:
         self, private: PrivateICL, state: ServiceState, ignored: Iterable[str] = ()
     ) -> None:
         self.private, self.state, self.ignored = private, state, tuple(ignored)
+        self.stopped = False
         self._rates: dict[str, RequestRate] = {}
         self._unspent: set[tuple[str, str]] = set()  # keys that could not be deleted from the file
         self._undelivered: OrderedDict[tuple[str, str], tuple[float, ServiceReply]] = OrderedDict()
 
     def answer(self, call: Call) -> ServiceReply:
         """Answer one call. Raises nothing."""
+        if self.stopped:
+            return refusal(503, LATE, NO_RETRY)
         try:
             longest = longest_answer(self.private.task, self.private.mechanism)
             ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
@@ -120,6 +129,16 @@ class ServiceCalls:
             return self._once(call, query, ignored)
         except Exception as error:
             return self._refused(error)
+
+    def stop(self, seconds: float) -> ServiceReply:
+        """After an answer that was late: whether there is another one would tell of the rows."""
+        self.stopped = True
+        LOG.error("an answer was not ready %g seconds after its payment; serving stopped", seconds)
+        try:
+            self.state.note_late(seconds)
+        except StoreError as error:
+            _log(error)
+        return refusal(503, LATE, NO_RETRY)
 
     # --- retries
 
@@ -202,7 +221,7 @@ class ServiceCalls:
     ) -> ServiceReply:
         """Make a paid answer; refund it unless `AnswerLost` says that the ledger was charged."""
         try:
-            answer = self.private.answer(query)
+            answer = self.private.answer(query, call.paying)
         except AnswerLost:
             raise
         except Exception as error:

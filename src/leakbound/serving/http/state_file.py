@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leakbound.errors import BudgetExhausted, StoreError, reason_of
+from leakbound.errors import BudgetExhausted, StoreError, UsageError, reason_of
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
 from leakbound.serving.ledger.units import ACCURACY, compose_epsilon, from_json, to_json
@@ -33,6 +33,7 @@ CREATE INDEX IF NOT EXISTS by_tenant ON spends (tenant, price);
 CREATE TABLE IF NOT EXISTS keys (
     number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,
     since REAL NOT NULL, outcome TEXT, UNIQUE (tenant, key)) STRICT;
+CREATE TABLE IF NOT EXISTS late (seconds REAL NOT NULL) STRICT;
 """
 
 
@@ -120,6 +121,27 @@ class ServiceState:
             "SELECT price, COUNT(*) FROM spends WHERE tenant = ? GROUP BY price", (tenant.name,)
         ).fetchall()
         return [(from_json(text), times) for text, times in rows]
+
+    # --- replies at one time
+
+    def note_late(self, seconds: float) -> None:
+        """An answer was not ready so many seconds after its payment."""
+        with self._transaction() as db:
+            db.execute("INSERT INTO late VALUES (?)", (seconds,))
+
+    def require_more(self, seconds: float) -> None:
+        """Refuse a time at which an answer was late.
+
+        Raises:
+            UsageError: If it was late at so many seconds, or at more.
+        """
+        with self._transaction() as db:
+            (most,) = db.execute("SELECT MAX(seconds) FROM late").fetchone()
+        if most is not None and seconds <= most:
+            raise UsageError(
+                f"--reply-after is {seconds:g} seconds, and an answer was not ready after "
+                f"{most:g}, which could tell of the rows; give more, such as {2 * most:g}."
+            )
 
     # --- idempotency keys
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from leakbound._catalogue import options_of
+from leakbound._check import positive
 from leakbound._install import install_hint
 from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.options.ledger import Accounts
@@ -46,6 +48,12 @@ if TYPE_CHECKING:
 EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
 GROUPS = ("partitions", "group_size")  # options that say how examples are grouped
 TOKEN = "LEAKBOUND_TOKEN"
+AUTO, OFF = "auto", "off"
+TIMED = (
+    "Each answer leaves {:.3g} s after its payment. Reply times of one request at a time are "
+    "covered; contention that concurrent requests see, power and memory are not."
+)
+UNTIMED = "How long an answer takes is not covered (--reply-after)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,19 @@ _serving_options = together(
     option("--tls-cert", "certificate chain (PEM)", PATH),
     option("--tls-key", "key of the certificate (PEM)", PATH),
     option("--behind-proxy", "serve plain HTTP, behind a proxy that terminates TLS", bool),
+    option(
+        "--reply-after",
+        "seconds after its payment at which every answer leaves, so that its time tells nothing of "
+        f"the rows; {AUTO} measures made-up rows as long as the model allows, {OFF} sends each as "
+        f"soon as it is made [default: {AUTO}; {OFF} with --budget inf]",
+        metavar=f"SECONDS|{AUTO}|{OFF}",
+    ),
+    option(
+        "--longest-row",
+        f"most bytes of a row, a public limit for --reply-after {AUTO} [default: what the model "
+        "allows]",
+        COUNT,
+    ),
     option("--limit", "maximum bytes of a request", COUNT, 65_536),
     option(
         "--request-timeout",
@@ -130,6 +151,8 @@ def command(
     tls_cert: Path | None,
     tls_key: Path | None,
     behind_proxy: bool,
+    reply_after: str | None,
+    longest_row: int | None,
     limit: int,
     request_timeout: float,
     state: Path | None,
@@ -159,13 +182,15 @@ def command(
     # beside the ledger; in this folder where the ledger is a database server's
     usual = "leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service"
     kept = ServiceState(Path(usual) if state is None else state)
+    after = _seconds(reply_after, longest_row, private)
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
-                      timeout=request_timeout)  # fmt: skip
-    _banner(private, allowed)
+                      timeout=request_timeout, reply_after=after)  # fmt: skip
+    _banner(private, allowed, after)
     from leakbound.serving.http.server import listen
 
     level = logging.WARNING if is_quiet() else logging.INFO
-    listen(app, listening, lambda port: emit(_facts(private, listening, port)), level)
+    facts = {"reply_after": after}
+    listen(app, listening, lambda port: emit(_facts(private, listening, port) | facts), level)
     return 0
 
 
@@ -183,6 +208,25 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
             f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
         ) from None
     return Listener(host, port, certificate, key, timeout)
+
+
+def _seconds(text: str | None, longest_row: int | None, private: PrivateICL) -> float | None:
+    """What --reply-after means; None for as soon as an answer is made."""
+    chosen = text or (OFF if math.isinf(private.ledger.epsilon) else AUTO)
+    if chosen == OFF:
+        return None
+    with suppress(ValueError):
+        return positive("--reply-after", float(chosen))
+    if chosen != AUTO:
+        raise UsageError(
+            f"--reply-after got {chosen!r}; it must be seconds, such as 2, or {AUTO} or {OFF}."
+        )
+    try:
+        return private.slowest(longest_row)
+    except UsageError as error:
+        raise UsageError(
+            f"{error} --reply-after {AUTO} needs --longest-row; SECONDS or {OFF} does not."
+        ) from None
 
 
 def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
@@ -232,7 +276,7 @@ def _require_budget(
     )
 
 
-def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
+def _banner(private: PrivateICL, tenants: Tenants | None, after: float | None) -> None:
     """What an answer costs, what the budget buys, and who may ask: on standard error."""
     price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
     if ledger.answers_left(price, private.dataset) == 0:
@@ -243,6 +287,7 @@ def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     one = _up(price.epsilon(ledger.delta))
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
+    say(UNTIMED if after is None else TIMED.format(after), err=True)
     say_at_best(private)
     # how examples are grouped; an audit does not use the rule of services
     options = options_of(private.mechanism) or {}
