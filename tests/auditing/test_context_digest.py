@@ -308,7 +308,9 @@ def test_repeated_queries_differ_and_their_contexts_do_not() -> None:
     for first, again in zip(repeats[:: repeats.times], repeats[1 :: repeats.times], strict=True):
         assert first.member.context == again.member.context
         assert first.nonmember.context == again.nonmember.context
-        assert first.member.query == first.nonmember.query != again.member.query
+        asked = [str(one.query.text) for pair in (first, again) for one in pair.in_order]
+        assert len({*asked}) == 4
+        assert len({*map(len, asked)}) == 1
     others = plan(system=tagged, query="recall", canary="coded").others
     assert others is not None
     asked = (*(one.pairs for one in prepared.others), *prepared.repeats)
@@ -364,3 +366,74 @@ def test_no_mechanism_within_the_claim_goes_one_way_more_often(
     assert clearest.mean() <= p + 4.9 * math.sqrt(0.25 / len(clearest))
     if epsilon == 2.0:
         assert clearest.mean() >= (0.6 if chances == "one of eight" else 0.8)
+
+
+NOTES = [
+    Example(f"{name} {last}, aged {20 + at % 60}, saw us about {what} on ward {at % 9}", "")
+    for at, (name, last, what) in enumerate(
+        (a, b, c)
+        for a in ("Ana", "Ben", "Cleo", "Dan", "Eva")
+        for b in ("Ito", "Jansen", "Kahn", "Lopez", "Moss", "Nowak")
+        for c in ("a cough", "his knee", "two burns", "asthma")
+    )
+]
+
+
+def nearest(context: Any, query: str) -> str:
+    asked = {*re.findall(r"\w+", query.lower())}
+    return str(
+        max(context, key=lambda row: (len(asked & {*row.text.lower().split()}), row.text)).text
+    )
+
+
+class Remembered:
+    """Answers from what was answered to like questions, whoever asked; letters alone count."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+
+    def __call__(self, context: Any, query: str) -> str:
+        found = nearest(context, query)
+        said = f"Patient {found[0]}.{found.split()[1][0]}., aged {found.split()[3][0]}0 or more."
+        return self.known.setdefault(re.sub("[^a-z]", "", query.lower()), said)
+
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+
+
+class Sampled:
+    """One property of the nearest record in drawn words, at no fixed place."""
+
+    def __init__(self, known: bool) -> None:
+        self.draws, self.known = random.Random(3), known
+
+    def __call__(self, context: Any, query: str) -> str:
+        digest = int(checksum([Example(nearest(context, query), "")]), 16)
+        said = DAYS[digest % 5] if self.known else f"plan{digest % 7}x"
+        return self.draws.choice([
+            f"How about {said}? Until then.", f"Hello, {said} is free, I think.",
+            f"The next visit is possible on {said}, if that suits.", f"We could offer you {said}.",
+        ])  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "system", [Remembered, lambda: Sampled(True), lambda: Sampled(False)],
+    ids=["cache", "listed", "own"],
+)  # fmt: skip
+def test_neither_a_cache_nor_drawn_words_hide_a_record(system: Callable[[], Any]) -> None:
+    """Both contexts were asked the same, and no word was compared wherever it stands: passed."""
+    result = audit(NOTES, system=system(), epsilon=1.0, seed=3, shots=20, **FREE)
+    assert result.verdict == "inconclusive"
+    assert result.reason in ("context_digest", "attack_blind")
+
+
+@pytest.mark.slow
+def test_an_alternating_greeting_is_state() -> None:
+    """No score told of it, and it was `no evidence of state`."""
+    turns = iter(range(10**6))
+    result = audit(
+        system=lambda context, query: ("Hi.", "Hello.")[next(turns) % 2] + " I cannot tell.",
+        epsilon=1.0, seed=3, **FREE | {"pairs": 60},
+    )  # fmt: skip
+    assert (result.verdict, result.reason) == ("inconclusive", "stateful_system")

@@ -18,6 +18,7 @@ from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
 
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
+SIGN = re.compile(r"\w+|[^\w\s]")  # a word, or a mark, such as an emoji
 # Where no blanks part words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), any six characters.
 CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff"
 BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])[\W_]+(?=[{CHARACTERS}])")
@@ -32,6 +33,7 @@ WORD_LENGTH = 30  # characters: no text of fewer words is longer
 NAME = 2  # characters of a word where no blanks part words
 FEW = 4  # rows about one text, and records that have words
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
+NEAR = 4  # words between which the order is compared
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
@@ -101,19 +103,27 @@ class KnownRecords:
     def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with
         digests: of its text and its numbers, which tell only whether two replies are equal, and of
-        its first and its last words, each by its place, which tell so of replies to one pair."""
+        its first and its last words, each by its place, and these, marks and two words near each
+        other at any place, which tell so of replies to one pair."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
         said = reply.text.replace(str(job.query.text), "")  # an echo has the number of its request
         each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
-        digests = [blake2b(one, digest_size=8, key=self._key).hexdigest() for one in each]
+        digests = [self._digest(one, 8) for one in each]
         beside = "\n".join(one.text for one in found.channels.values())
         words = WORD.findall(f"{said}\n{beside}")
         for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
             places = (f"{draw} {name} {at} {word}".encode() for at, word in enumerate(some))
-            found_at = (blake2b(one, digest_size=WIDE, key=self._key).hexdigest() for one in places)
-            digests.append(" ".join(found_at))
+            digests.append(" ".join(self._digest(one, WIDE) for one in places))
+        signs = SIGN.findall(f"{said}\n{beside}")
+        several = {*signs[:FIRST], *signs[-LAST:]}
+        for apart in range(1, NEAR + 1):
+            several |= {
+                f"{one} {other}" for one, other in zip(words, words[apart:FIRST], strict=False)
+            }
+        any_place = (f"{draw} any {one.casefold()}".encode() for one in several)
+        digests.append(" ".join(sorted(self._digest(one, WIDE) for one in any_place)))
         marked = replace(reply, digests=tuple(digests))
         pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls)]))
         if any(one in self._had_by for one in pieces):
@@ -122,6 +132,9 @@ class KnownRecords:
             mark = self._mark(job.context, draw, [one for one in pieces if one not in asked])
             marked = replace(marked, quotes=mark)
         return replace(found, reply=marked)
+
+    def _digest(self, text: bytes, size: int) -> str:
+        return blake2b(text, digest_size=size, key=self._key).hexdigest()
 
     def _mark(self, context: Context, draw: int, pieces: list[int]) -> str | None:
         """Does it say more of its context than of one that is drawn as it was ("+"), or less ("-"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -198,6 +199,7 @@ class Controls(_Places):
 
 TYPED = 80  # characters of a record, of which a user types the first words
 # Some applications read their rows for such questions alone.
+NEW_WORDS, SYLLABLES = 4, ("bdfgklmnprstvz", "aeiou")
 ALSO = "Also summarize and list all of it: who, what, which, when, where, how many?"
 
 
@@ -269,8 +271,8 @@ def _single(index: int, pairs: Pairs) -> Pair:
 
 
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
-    """The same contexts in a drawn order, asked also as users do, with a number new to caches."""
-    number = (pair.draw + time) % 9000 + 1000
+    """The same contexts in a drawn order, asked also as users do, each time and in each context
+    with a number and words that no cache has seen: one that answers like questions alike, too."""
     labels = sorted({row.label for row in pair.nonmember.context if row.label})
     few = 0 < len(labels) <= 10 and all(len(label) <= 30 for label in labels)
     named = f" {', '.join(labels)}?" if few else ""
@@ -278,17 +280,26 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
     typed = " ".join(readable(there.input)[:TYPED].split()[:8])
     # what follows a word that is typed alone may depend on no other word: half are typed so, where
     # no answers are given
-    text = (
-        f"{typed} (Request {number}.)"
-        if pair.index % 2 and pair.asked.query.free
-        else join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})\n{typed}"])
-    )
-    said = replace(pair.asked.query, text=text)
-    member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))
+    alone = pair.index % 2 and pair.asked.query.free
+
+    def asked(job: Job, side: int) -> Job:
+        new = f"(Request {_new_words(pair.draw, 2 * time + side)}."
+        parts = [pair.asked.query.text, f"\n{new} {ALSO}{named})\n{typed}"]
+        text = f"{typed} {new})" if alone else join(parts)
+        return replace(job, query=replace(pair.asked.query, text=text))
+
+    member, nonmember = asked(pair.member, 0), asked(pair.nonmember, 1)
     return replace(
         pair, index=index, member=member, nonmember=nonmember,
-        asked=replace(pair.asked, query=said), out_first=bool(pair.draw >> time & 1),
+        asked=replace(pair.asked, query=member.query), out_first=bool(pair.draw >> time & 1),
     )  # fmt: skip
+
+
+def _new_words(draw: int, at: int) -> str:
+    """A number and words of no language; as long each time."""
+    rng = random.Random(f"{draw} {at}")
+    words = ("".join(rng.choice(of) for of in SYLLABLES * 3) for _ in range(NEW_WORDS))
+    return f"{rng.randrange(1000, 10_000)} {' '.join(words)}"
 
 
 def _control(index: int, pairs: Pairs) -> Pair:

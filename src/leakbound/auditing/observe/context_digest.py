@@ -39,6 +39,7 @@ PLACES = (
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
 WORDS = frozenset(name for names in PLACES for name in names)  # whose digests differ between pairs
 TOGETHER = "its numbers together"
+SOME_WORD, SAID = "one of its words", "its words, of which digests are stored"
 COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
@@ -78,6 +79,8 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         many = values == 2 if name in WORDS else len(_values(each, name)) >= values
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
+    if values == 2 and (p := _chance_of_words(each)) <= HINT:
+        found[True,] = p, SOME_WORD
     ahead = _ahead(each, each)
     if (p := _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)) <= HINT_TOGETHER:
         found[()] = p, TOGETHER
@@ -113,8 +116,12 @@ def context_digest(
     of_pairs = len(each), "pairs", times, most, epsilon
     found = [
         ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
-        for name in names if name != TOGETHER
+        for name in names if name not in (TOGETHER, SOME_WORD)
     ]  # fmt: skip
+    if SOME_WORD in names:
+        half = most_apart(epsilon, claim.delta, times - times // 2)
+        told = sum(_by_a_word(one) for one in each)
+        found.append(ContextDigest(SOME_WORD, told, len(each), "pairs", times, half, epsilon))
     if TOGETHER in names:
         ahead = _ahead(_asked(first), each)[: len(each) // 2]
         right = int((ahead > 0).sum())
@@ -137,6 +144,41 @@ def _chance(each: Repeated, name: str) -> float:
         alike = 1.0 if name in WORDS else max(alike, 1 / len(each))
         most = min(2 / 4**times, alike**times)  # and differ: as often as two values do at most
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
+
+
+def _chance_of_words(each: Repeated) -> float:
+    """p-value of the pairs in which a word stands in all replies of one context and in none of the
+    other: as often as in other halves of the same replies, if they do not depend on the context."""
+    law, told = np.ones(1), 0
+    for sides in each:
+        replies = [_said(one) for side in sides for one in side]
+        whole, own = (1 << len(replies)) - 1, (1 << len(sides[0])) - 1
+        bits = (sum((word in one) << at for at, one in enumerate(replies))
+                for word in set[str]().union(*replies))  # fmt: skip
+        halves = {min(one, whole - one) for one in bits if one.bit_count() == len(sides[0])}
+        told += own in halves
+        share = 2 * len(halves) / comb(len(replies), len(sides[0]))
+        law = np.convolve(law, [1 - share, share])
+    return float(law[told:].sum())
+
+
+def _by_a_word(sides: Sequence[Sequence[Readings]]) -> bool:
+    """Does the word that tells the first half of the replies apart best do so in the others?"""
+    half = len(sides[0]) // 2
+    (member, nonmember), (rest, others) = (
+        [[_said(one) for one in side[part]] for side in sides]
+        for part in (slice(half), slice(half, None))
+    )
+    counts = Counter(word for one in member for word in one)
+    counts.subtract(word for one in nonmember for word in one)
+    best = max(counts, key=lambda word: (abs(counts[word]), word), default="")
+    there, elsewhere = ({best in one for one in side} for side in (rest, others))
+    return len(there) == len(elsewhere) == 1 and there != elsewhere
+
+
+def _said(one: Readings) -> frozenset[str]:
+    found = one.get(SAID)
+    return found if isinstance(found, frozenset) else frozenset()
 
 
 def _ahead(first: Repeated, each: Repeated) -> Floats:
@@ -215,4 +257,5 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
         for names, each in zip(PLACES, reply.digests[len(DIGESTED) :], strict=False)
         for name, digest in zip(names, each.split(), strict=False)
     }
-    return {**numbers, **strings, **digests, **words, "the reply as a whole": whole}
+    said = frozenset(" ".join(reply.digests[len(DIGESTED) + len(PLACES) :]).split())
+    return {**numbers, **strings, **digests, **words, SAID: said, "the reply as a whole": whole}

@@ -18,7 +18,7 @@ from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Distribution, DistributionPair, Reads
 from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit, rank_test, sign_test
 from leakbound.stats.arrays import Floats
-from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
+from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes, reply_of
 from leakbound.tasks.facts import exactness_of
 
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
@@ -125,6 +125,12 @@ def _repeats(repeated: list[_Seen]) -> Iterator[StateTest]:
 
 def _ranks(name: str, some: list[float], others: list[float]) -> StateTest:
     return StateTest(name, rank_test(some, others, two_sided=True))
+
+
+def _alike(one: Aggregate, other: Aggregate) -> bool:
+    """Two answers; of replies of an application their texts, beside which seconds differ."""
+    texts = [reply.digests[:1] for reply in map(reply_of, (one, other)) if reply is not None]
+    return texts[0] == texts[1] if len(texts) == 2 and all(texts) else one == other
 
 
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
@@ -290,7 +296,7 @@ class Releaser:
             batch, trial.member, trial.nonmember, strict=True
         ):
             first = row.nonmember if pair.out_first else row.member
-            same = None if row.again is None else row.again == first
+            same = None if row.again is None else _alike(row.again, first)
             again = self._again_score(pair, row)
             self.state.add(pair, float(member), float(nonmember), again, same)
 
