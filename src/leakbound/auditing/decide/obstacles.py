@@ -222,7 +222,9 @@ def _unreadable(
         )
         return
     sees = "this attack could not see a leak;"
-    if bound is not None:
+    if unreadable == answers:
+        sees = "its score reads none;"
+    elif bound is not None:
         sees = "its score reads the others alone; more --pairs may raise the bound, or"
     yield (
         "unreadable_answers",

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from math import comb
 from operator import itemgetter
 
@@ -37,9 +37,9 @@ PLACES = (
     tuple(f"word {at} from the end, {DIGEST}" for at in range(1, LAST + 1)),
 )
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
-WORDS = frozenset(name for names in PLACES for name in names)  # whose digests differ between pairs
 TOGETHER = "its numbers together"
-SOME_WORD, SAID = "one of its words", "its words, of which digests are stored"
+SOME_WORD, SAID = "one of its words", f"its words, {DIGEST}"
+WORDS = frozenset([SAID, *chain.from_iterable(PLACES)])  # whose digests differ between pairs
 COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
