@@ -437,3 +437,39 @@ def test_an_alternating_greeting_is_state() -> None:
         epsilon=1.0, seed=3, **FREE | {"pairs": 60},
     )  # fmt: skip
     assert (result.verdict, result.reason) == ("inconclusive", "stateful_system")
+
+
+class Synonyms:
+    """Three words, each drawn from one of two sets of three by a bit of the nearest record."""
+
+    def __init__(self) -> None:
+        self.draws = random.Random(3)
+
+    def __call__(self, context: Any, query: str) -> str:
+        bits = int(checksum([Example(nearest(context, query), "")]), 16)
+        how, who, what = (
+            self.draws.choice(one[bits >> at & 1].split())
+            for at, one in enumerate([
+                ("quickly promptly fast", "slowly gradually steadily"),
+                ("manager lead boss", "officer partner adviser"),
+                ("letter memo paper", "mail message post"),
+            ])
+        )  # fmt: skip
+        return f"Your {who} will {how} send the {what}."
+
+
+class ByPrefix(Remembered):
+    """Of questions that begin alike, the first is answered for all."""
+
+    def __call__(self, context: Any, query: str) -> str:
+        long = [word for word in re.findall("[a-z]+", query.lower()) if len(word) > 4]
+        found = nearest(context, query)
+        return self.known.setdefault(" ".join(long[:3]), f"Patient {found[0]}, {found[-1]}.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", [Synonyms, ByPrefix])
+def test_neither_synonyms_nor_a_cache_of_beginnings_hide_a_record(system: Any) -> None:
+    """No word stood in all replies, and the number stood behind what was asked: passed."""
+    result = audit(NOTES, system=system(), epsilon=1.0, seed=3, shots=20, **FREE)
+    assert (result.verdict, result.reason) == ("inconclusive", "context_digest")

@@ -272,7 +272,7 @@ def _single(index: int, pairs: Pairs) -> Pair:
 
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
     """The same contexts in a drawn order, asked also as users do, each time and in each context
-    with a number and words that no cache has seen: one that answers like questions alike, too."""
+    with a number and words that no cache has seen, ahead of what others may be keyed by."""
     labels = sorted({row.label for row in pair.nonmember.context if row.label})
     few = 0 < len(labels) <= 10 and all(len(label) <= 30 for label in labels)
     named = f" {', '.join(labels)}?" if few else ""
@@ -284,8 +284,8 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
 
     def asked(job: Job, side: int) -> Job:
         new = f"(Request {_new_words(pair.draw, 2 * time + side)}."
-        parts = [pair.asked.query.text, f"\n{new} {ALSO}{named})\n{typed}"]
-        text = f"{typed} {new})" if alone else join(parts)
+        parts = [f"{new} {ALSO}{named})\n", pair.asked.query.text, f"\n{typed}"]
+        text = f"{new}) {typed}" if alone else join(parts)
         return replace(job, query=replace(pair.asked.query, text=text))
 
     member, nonmember = asked(pair.member, 0), asked(pair.nonmember, 1)

@@ -37,7 +37,7 @@ PLACES = (
     tuple(f"word {at} from the end, {DIGEST}" for at in range(1, LAST + 1)),
 )
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
-TOGETHER = "its numbers together"
+TOGETHER, WORDS_TOGETHER = "its numbers together", "its words together"
 SOME_WORD, SAID = "one of its words", f"its words, {DIGEST}"
 WORDS = frozenset([SAID, *chain.from_iterable(PLACES)])  # whose digests differ between pairs
 COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
@@ -81,9 +81,13 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     if values == 2 and (p := _chance_of_words(each)) <= HINT:
         found[True,] = p, SOME_WORD
-    ahead = _ahead(each, each)
-    if (p := _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)) <= HINT_TOGETHER:
-        found[()] = p, TOGETHER
+    together = {TOGETHER: _ahead(each, each)}
+    if values == 2:
+        together[WORDS_TOGETHER] = _ahead_by_words(each)
+    for at, (name, ahead) in enumerate(together.items()):
+        p = _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)
+        if p <= HINT_TOGETHER:
+            found[(True,) * (2 + at)] = p, name
     told = sorted(found.values(), key=itemgetter(0))
     return tuple(name for _, name in told[:MOST_TESTED])
 
@@ -116,17 +120,18 @@ def context_digest(
     of_pairs = len(each), "pairs", times, most, epsilon
     found = [
         ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
-        for name in names if name not in (TOGETHER, SOME_WORD)
+        for name in names if name not in (TOGETHER, WORDS_TOGETHER, SOME_WORD)
     ]  # fmt: skip
     if SOME_WORD in names:
         half = most_apart(epsilon, claim.delta, times - times // 2)
         told = sum(_by_a_word(one) for one in each)
         found.append(ContextDigest(SOME_WORD, told, len(each), "pairs", times, half, epsilon))
-    if TOGETHER in names:
-        ahead = _ahead(_asked(first), each)[: len(each) // 2]
+    for name in {TOGETHER, WORDS_TOGETHER} & {*names}:
+        ahead = _ahead(_asked(first), each) if name == TOGETHER else _ahead_by_words(each)
+        ahead = ahead[: len(each) // 2]
         right = int((ahead > 0).sum())
         found.append(
-            ContextDigest(TOGETHER, right, ahead.size, "comparisons", times, once, claim.epsilon)
+            ContextDigest(name, right, ahead.size, "comparisons", times, once, claim.epsilon)
         )
     chances = [_tail(one.apart, one.number, one.most) for one in found]
     least = min(chances)
@@ -174,6 +179,23 @@ def _by_a_word(sides: Sequence[Sequence[Readings]]) -> bool:
     best = max(counts, key=lambda word: (abs(counts[word]), word), default="")
     there, elsewhere = ({best in one for one in side} for side in (rest, others))
     return len(there) == len(elsewhere) == 1 and there != elsewhere
+
+
+def _ahead_by_words(each: Repeated) -> Floats:
+    """As `_ahead`, by the words of replies: each counts as much as it stood more often in the first
+    half of the answers from one context."""
+    found, clear = [], []
+    for sides in each:
+        half = len(sides[0]) // 2
+        weights = Counter(word for one in sides[0][:half] for word in _said(one))
+        weights.subtract(word for one in sides[1][:half] for word in _said(one))
+        member, nonmember = (
+            [sum(weights[word] for word in _said(one)) for one in side[half : 2 * half]]
+            for side in sides
+        )
+        found.append(np.subtract(member, nonmember, dtype=float))
+        clear.append(sum(weight**2 for weight in weights.values()))
+    return np.stack(found)[np.argsort(clear, kind="stable")[::-1]]
 
 
 def _said(one: Readings) -> frozenset[str]:
