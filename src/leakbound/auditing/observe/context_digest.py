@@ -156,7 +156,7 @@ def _chance_of_words(each: Repeated) -> float:
     other: as often as in other halves of the same replies, if they do not depend on the context."""
     law, told = np.ones(1), 0
     for sides in each:
-        replies = [_said(one) for side in sides for one in side]
+        replies = [_words(one) for side in sides for one in side]
         whole, own = (1 << len(replies)) - 1, (1 << len(sides[0])) - 1
         bits = (sum((word in one) << at for at, one in enumerate(replies))
                 for word in set[str]().union(*replies))  # fmt: skip
@@ -171,7 +171,7 @@ def _by_a_word(sides: Sequence[Sequence[Readings]]) -> bool:
     """Does the word that tells the first half of the replies apart best do so in the others?"""
     half = len(sides[0]) // 2
     (member, nonmember), (rest, others) = (
-        [[_said(one) for one in side[part]] for side in sides]
+        [[_words(one) for one in side[part]] for side in sides]
         for part in (slice(half), slice(half, None))
     )
     counts = Counter(word for one in member for word in one)
@@ -187,10 +187,10 @@ def _ahead_by_words(each: Repeated) -> Floats:
     found, clear = [], []
     for sides in each:
         half = len(sides[0]) // 2
-        weights = Counter(word for one in sides[0][:half] for word in _said(one))
-        weights.subtract(word for one in sides[1][:half] for word in _said(one))
+        weights = Counter(word for one in sides[0][:half] for word in _words(one))
+        weights.subtract(word for one in sides[1][:half] for word in _words(one))
         member, nonmember = (
-            [sum(weights[word] for word in _said(one)) for one in side[half : 2 * half]]
+            [sum(weights[word] for word in _words(one)) for one in side[half : 2 * half]]
             for side in sides
         )
         found.append(np.subtract(member, nonmember, dtype=float))
@@ -198,7 +198,7 @@ def _ahead_by_words(each: Repeated) -> Floats:
     return np.stack(found)[np.argsort(clear, kind="stable")[::-1]]
 
 
-def _said(one: Readings) -> frozenset[str]:
+def _words(one: Readings) -> frozenset[str]:
     found = one.get(SAID)
     return found if isinstance(found, frozenset) else frozenset()
 
