@@ -222,7 +222,7 @@ def _unreadable(
         )
         return
     sees = "this attack could not see a leak;"
-    if unreadable == answers:
+    if bound is not None and unreadable == answers:
         sees = "its score reads none;"
     elif bound is not None:
         sees = "its score reads the others alone; more --pairs may raise the bound, or"
