@@ -19,7 +19,7 @@ from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.collect.quotes import KnownRecords
 from leakbound.auditing.observe.context_digest import HINT, most_apart
-from leakbound.auditing.observe.context_digest import _ahead as ahead_of
+from leakbound.auditing.observe.context_digest import _ahead_by_numbers as ahead_of
 from leakbound.auditing.observe.context_digest import _chance as chance_of
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply

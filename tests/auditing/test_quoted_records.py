@@ -122,7 +122,10 @@ def nobodys(context: list[str], query: str) -> str:
 def test_a_system_that_quotes_other_records_of_its_context_does_not_pass(tmp_path: Path) -> None:
     """No attack reaches the canary, and each reply is a private record: it was passed as clean."""
     found = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
-    assert (found.verdict, found.reason) == ("inconclusive", "context_digest")
+    assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
+    told_of = re.match(r"(\d+) of 200 replies quote a record \(six words", found.sentences[0])
+    assert told_of is not None
+    assert int(told_of[1]) >= 150  # the other records are named by their questions
     again = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
     assert again.sentences == found.sentences, "what is stored says so, too"
     honest = leakbound.audit(told(120), system=nobodys, out=tmp_path, **FREE | {"pairs": 100})

@@ -96,3 +96,6 @@ def test_a_finite_budget_wants_a_time(tmp_path: Path) -> None:
     done = cli(*asked, "--reply-after", "soon", cwd=tmp_path)
     assert "--reply-after got 'soon'; it must be seconds" in done.stderr
     assert done.returncode == 2
+    done = cli(*asked, "--reply-after", "2", "--longest-row", "9", cwd=tmp_path)
+    assert "--longest-row is for --reply-after auto, which is 2; leave it out." in done.stderr
+    assert done.returncode == 2

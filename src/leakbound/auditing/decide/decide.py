@@ -192,11 +192,15 @@ def concluded(
     above: Estimate | None,
 ) -> Conclusion:  # fmt: skip
     """The conclusion of an audit whose replies show nothing of a single canary, or so little that
-    no bound exceeds the claim. Replies that quote records pass nowhere."""
-    for quoting, replies, asked in seen.quoting() if found.verdict == "no_violation" else ():
+    no bound exceeds the claim. Replies that quote records pass nowhere, and a quote says more than
+    a digest does."""
+    digest = found.sentences if found.reason == "context_digest" else ()
+    for quoting, replies, asked in (
+        seen.quoting() if digest or found.verdict == "no_violation" else ()
+    ):
         if quoting >= max(FEW, SHARE * replies):
             sentence = QUOTED.format(quoting, replies, asked)
-            return Conclusion("inconclusive", "attack_blind", (sentence,))
+            return Conclusion("inconclusive", "attack_blind", (sentence, *digest))
     if use is None or found.verdict != "no_violation":
         return found
     application = seen.prepared.mechanism.application is not None

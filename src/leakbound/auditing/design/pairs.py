@@ -198,8 +198,8 @@ class Controls(_Places):
 
 
 TYPED = 80  # characters of a record, of which a user types the first words
-# Some applications read their rows for such questions alone.
 NEW_WORDS, SYLLABLES = 4, ("bdfgklmnprstvz", "aeiou")
+# Some applications read their rows for such questions alone.
 ALSO = "Also summarize and list all of it: who, what, which, when, where, how many?"
 
 
@@ -282,13 +282,13 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
     # no answers are given
     alone = pair.index % 2 and pair.asked.query.free
 
-    def asked(job: Job, side: int) -> Job:
+    def again(job: Job, side: int) -> Job:
         new = f"(Request {_new_words(pair.draw, 2 * time + side)}."
         parts = [f"{new} {ALSO}{named})\n", pair.asked.query.text, f"\n{typed}"]
         text = f"{new}) {typed}" if alone else join(parts)
         return replace(job, query=replace(pair.asked.query, text=text))
 
-    member, nonmember = asked(pair.member, 0), asked(pair.nonmember, 1)
+    member, nonmember = again(pair.member, 0), again(pair.nonmember, 1)
     return replace(
         pair, index=index, member=member, nonmember=nonmember,
         asked=replace(pair.asked, query=member.query), out_first=bool(pair.draw >> time & 1),

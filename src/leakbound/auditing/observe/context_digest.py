@@ -37,7 +37,7 @@ PLACES = (
     tuple(f"word {at} from the end, {DIGEST}" for at in range(1, LAST + 1)),
 )
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
-TOGETHER, WORDS_TOGETHER = "its numbers together", "its words together"
+TOGETHER = ("its numbers together", "its words together")
 SOME_WORD, SAID = "one of its words", f"its words, {DIGEST}"
 WORDS = frozenset([SAID, *chain.from_iterable(PLACES)])  # whose digests differ between pairs
 COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
@@ -79,17 +79,15 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         many = values == 2 if name in WORDS else len(_values(each, name)) >= values
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
+    told = [*found.values()]
     if values == 2 and (p := _chance_of_words(each)) <= HINT:
-        found[True,] = p, SOME_WORD
-    together = {TOGETHER: _ahead(each, each)}
-    if values == 2:
-        together[WORDS_TOGETHER] = _ahead_by_words(each)
-    for at, (name, ahead) in enumerate(together.items()):
+        told.append((p, SOME_WORD))
+    for name in TOGETHER[: 2 if values == 2 else 1]:
+        ahead = _ahead(name, each, each)
         p = _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)
         if p <= HINT_TOGETHER:
-            found[(True,) * (2 + at)] = p, name
-    told = sorted(found.values(), key=itemgetter(0))
-    return tuple(name for _, name in told[:MOST_TESTED])
+            told.append((p, name))
+    return tuple(name for _, name in sorted(told, key=itemgetter(0))[:MOST_TESTED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +118,14 @@ def context_digest(
     of_pairs = len(each), "pairs", times, most, epsilon
     found = [
         ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
-        for name in names if name not in (TOGETHER, WORDS_TOGETHER, SOME_WORD)
+        for name in names if name not in (*TOGETHER, SOME_WORD)
     ]  # fmt: skip
     if SOME_WORD in names:
         half = most_apart(epsilon, claim.delta, times - times // 2)
         told = sum(_by_a_word(one) for one in each)
         found.append(ContextDigest(SOME_WORD, told, len(each), "pairs", times, half, epsilon))
-    for name in {TOGETHER, WORDS_TOGETHER} & {*names}:
-        ahead = _ahead(_asked(first), each) if name == TOGETHER else _ahead_by_words(each)
-        ahead = ahead[: len(each) // 2]
+    for name in (one for one in TOGETHER if one in names):
+        ahead = _ahead(name, _asked(first), each)[: len(each) // 2]
         right = int((ahead > 0).sum())
         found.append(
             ContextDigest(name, right, ahead.size, "comparisons", times, once, claim.epsilon)
@@ -182,8 +179,8 @@ def _by_a_word(sides: Sequence[Sequence[Readings]]) -> bool:
 
 
 def _ahead_by_words(each: Repeated) -> Floats:
-    """As `_ahead`, by the words of replies: each counts as much as it stood more often in the first
-    half of the answers from one context."""
+    """As `_ahead_by_numbers`, by the words of replies: each counts as much as it stood more often
+    in the first half of the answers from one context."""
     found, clear = [], []
     for sides in each:
         half = len(sides[0]) // 2
@@ -203,7 +200,11 @@ def _words(one: Readings) -> frozenset[str]:
     return found if isinstance(found, frozenset) else frozenset()
 
 
-def _ahead(first: Repeated, each: Repeated) -> Floats:
+def _ahead(name: str, first: Repeated, each: Repeated) -> Floats:
+    return _ahead_by_numbers(first, each) if name == TOGETHER[0] else _ahead_by_words(each)
+
+
+def _ahead_by_numbers(first: Repeated, each: Repeated) -> Floats:
     # How far the second halves of the answers from the contexts of each pair, one from either,
     # differ in the direction of the first halves; pairs whose first halves differ most come first.
     # Each number counts by its spread in answers from one context, of the `first` pairs. Under

@@ -181,7 +181,9 @@ class ServiceApp:
 
             timed = replace(call, paying=partial(from_thread.run_sync, begin))
             answer = partial(self._calls.answer, timed)
-            reply = await to_thread.run_sync(answer, abandon_on_cancel=True)
+            reply = await to_thread.run_sync(
+                answer, abandon_on_cancel=math.isfinite(self.reply_after)
+            )
         if turn.cancelled_caught:
             return self._calls.stop(self.reply_after)
         if reply.spent and math.isfinite(turn.deadline):

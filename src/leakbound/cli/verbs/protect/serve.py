@@ -213,6 +213,10 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
 def _seconds(text: str | None, longest_row: int | None, private: PrivateICL) -> float | None:
     """What --reply-after means; None for as soon as an answer is made."""
     chosen = text or (OFF if math.isinf(private.ledger.epsilon) else AUTO)
+    if longest_row is not None and chosen != AUTO:
+        raise UsageError(
+            f"--longest-row is for --reply-after {AUTO}, which is {chosen}; leave it out."
+        )
     if chosen == OFF:
         return None
     with suppress(ValueError):
