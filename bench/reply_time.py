@@ -1,6 +1,6 @@
 """Does the time of a reply tell how long the rows are? Two services over real connections.
 
-    python bench/reply_time.py [--requests 1000] [--after 0.1] [--seeds 3]
+    python bench/reply_time.py [--requests 200] [--after 0.6] [--seeds 1]
 
 One has rows of 10 characters, the other of 4,000, and the model takes time in proportion to its
 prompt. Clients ask one request at a time, of either service as a coin decides. A two-sample test
@@ -89,9 +89,9 @@ def times(requests: int, after: float | None, seed: int) -> tuple[list[list[floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--requests", type=int, default=1000, help="of each service")
-    parser.add_argument("--after", type=float, default=0.1, help="seconds")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=200, help="of each service")
+    parser.add_argument("--after", type=float, default=0.6, help="seconds")
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--load", type=int, default=0, help="busy processes beside it")
     given = parser.parse_args()
     print("| replies leave | seed | median ms, rows of 10 and of 4,000 | p of one law | late |")

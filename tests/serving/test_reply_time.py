@@ -41,7 +41,7 @@ def test_a_late_answer_is_lost_and_ends_the_service(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready, state = threading.Event(), tmp_path / "state"
-    service = private(tmp_path, 9.0, complete=lambda prompt: str(ready.wait(60)))
+    service = private(tmp_path, 9.0, complete=lambda prompt: str(ready.wait(4 * AFTER)))
     app = application(service, state=ServiceState(state), reply_after=AFTER)
     with caplog.at_level(logging.ERROR):
         (late,) = send(app, {"json": ASK})
