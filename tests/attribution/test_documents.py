@@ -1,4 +1,4 @@
-"""Named documents: RAG traces, searches inside the top documents, limits on shares, exit codes."""
+"""Named documents: RAG traces, limits on shares, exit codes."""
 
 from __future__ import annotations
 
@@ -84,28 +84,14 @@ def test_a_text_context_is_no_trace(tmp_path: Path) -> None:
         load_cases(file)
 
 
-def test_sentences_inside_the_top_document(pocket: Model) -> None:
-    """What was not opened is bounded by all of it together, and by units drawn at random."""
-    record = leakbound.influence(
-        DOCUMENTS, QUERY, model=pocket, response="48213", by="sentence", top_documents=1
-    )
-    documents, sentences, whole = record.attributions[0].readings[0].grids
-    assert documents.names[int(documents.totals.argmax())] == "staff.md"
-    assert sentences.names == tuple(f"staff.md, sentence {at}" for at in (1, 2, 3))
+def test_units_of_a_trace_have_names_and_characters(pocket: Model) -> None:
+    record = leakbound.influence(DOCUMENTS, QUERY, model=pocket, response="48213", by="sentence")
+    sentences, _ = record.attributions[0].readings[0].grids
     top = int(sentences.totals.argmax())
+    assert sentences.names[top] == "staff.md, sentence 2"
     code = record.attributions[0].context[slice(*sentences.characters[top])]
     assert code == "The door code of Marta is 48213."
-    missed = sentences.unopened
-    assert missed is not None
-    assert (missed.documents, missed.units, missed.probed, missed.share) == (2, 3, 3, 0.0)
-    assert missed.largest <= missed.joint or not missed.bounded
-    assert max(missed.largest, missed.joint) < 0.01 * whole.totals[0]
-
-    every = leakbound.influence(DOCUMENTS, QUERY, model=pocket, response="48213", by="sentence")
-    outside = every.attributions[0].readings[0].grids[0].totals[[0, 1, 5]]
-    assert outside.max() == pytest.approx(missed.largest, abs=1e-4)
-    found = io.StringIO(csv_text(record))
-    cells = [row for row in csv.DictReader(found) if row["unit"] == "sentence"]
+    cells = [row for row in csv.DictReader(io.StringIO(csv_text(record))) if row["unit"]]
     assert {row["span_text"] for row in cells if row["name"] == "staff.md, sentence 2"} == {code}
     assert "0/0/sentence/signed" in np.load(io.BytesIO(npz_bytes(record)))
 
@@ -206,7 +192,5 @@ def test_mistakes_get_a_sentence(tmp_path: Path) -> None:
         case_of_documents([("a", "x"), ("b", " ")])
     with pytest.raises(UsageError, match="'shapley' ablates sets of units of the text, and none"):
         leakbound.influence("a b", "q", max_share=0.5)
-    with pytest.raises(UsageError, match="top documents are opened to measure other units"):
-        leakbound.influence(DOCUMENTS, "q", top_documents=1)
     done = run("--text", "a", "--source", "x")
     assert "give --max-share as well" in str(done.exception)

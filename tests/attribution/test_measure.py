@@ -22,6 +22,12 @@ from leakbound.models import NextLogits, ScoreTokens, Scripted
 PARTS = PromptParts((1,), (5, 6, 7, 8), (2,))
 
 
+def test_places_of_context_tokens_skip_what_stands_between() -> None:
+    parts = PromptParts((1,), (5, 6, 7), (2,), ((1, (9, 9)), (2, (3,))))
+    assert parts.places == (1, 4, 6)
+    assert [parts.without()[at] for at in parts.places] == [5, 6, 7]
+
+
 def logits(prompt: Any, response: Any) -> np.ndarray[Any, Any]:
     """Four tokens; token t gains 1 for every context token whose id is 4 + t, once more for what
     was said before.

@@ -15,6 +15,7 @@ from leakbound.attribution import (
     case_of_messages,
     limit_shares,
 )
+from leakbound.attribution.measure import DRAW, TOP
 from leakbound.attribution.spans import TEMPLATE, UnitKind
 from leakbound.errors import UsageError
 from leakbound.models import Model
@@ -37,7 +38,8 @@ def influence(
     stride: int | None = None,
     method: Method | None = None,
     sets: int = 1024,
-    top_documents: int | None = None,
+    top: int | None = TOP,
+    draw: int = DRAW,
     max_share: float | None = None,
     source: str | None = None,
     entropy: bool = False,
@@ -68,8 +70,10 @@ def influence(
         method: How units are ablated. Shapley values and the lasso ablate sets of units, and so
             see a secret that stands twice. None for leave-one-out, or shapley with `max_share`.
         sets: Most sets of units that shapley or lasso measure.
-        top_documents: Measure other units only inside as many documents, those with the largest
-            influence; None for all.
+        top: Of many spans of 4 tokens or more, measure those that may be among as many with the
+            largest influence, and `draw` others, which limit what was missed (`SpanGrid.unopened`).
+            None for all, as for sets of units and with `max_share`.
+        draw: Spans that are drawn from those that `top` leaves out, from 1 to 200.
         max_share: Largest share of the influence on an answer that a source may have, from 0 to 1;
             the record's `share_limit` tells whether it holds. None for no limit.
         source: The source that `max_share` holds for; None for each.
@@ -107,7 +111,8 @@ def influence(
         by=kinds,
         method=method or ("leave-one-out" if max_share is None else "shapley"),
         sets=sets,
-        top_documents=top_documents,
+        top=None if max_share is not None else top,
+        draw=draw,
         entropy=entropy,
         template=template,
         system=system,

@@ -1,28 +1,34 @@
-"""Influence of units by ablating sets of them: leave-one-out, Shapley values, lasso.
+"""Which units are ablated, and what their values say: one at a time, sets of them, or some of many.
 
 A set is a row of booleans that says which units are kept. Its value is ln p of each response token
-with the other units ablated. This module works on such arrays only and calls no model.
+with the other units ablated. This module works on arrays only and calls no model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.attribution.record import CONFIDENCE, UnopenedUnits
 from leakbound.errors import UsageError, unknown_name
+from leakbound.stats import most_in_population
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+ALL = 32  # units up to which all are measured
+EACH, LEAST = 3, 10  # units that a screen opens for each of the K, and in all
 EXACT_UNITS = 10  # all sets of 10 units are 1,024: the default of --sets
 FOLDS = 5  # of the cross-validation that chooses the penalty of the lasso
 GROUPS = 10  # of sets; the jackknife of the lasso leaves out one group at a time
 PENALTIES = np.geomspace(1.0, 1e-3, 16)  # as shares of the least penalty that makes everything 0
-SWEEPS = 200  # the most passes over the coefficients; correlated columns need a few dozen
-CLOSE = 1e-7  # nats: the fit has converged if no coefficient moves by more
+STEPS = 20_000  # the most steps of a fit; with fewer sets than units it needs a few thousand
+CLOSE = 1e-7  # nats: the fit has converged if no coefficient moves by more in a step
+EVERY = 10  # steps between two looks at how far coefficients move
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +143,9 @@ class Lasso:
         """Fit with the penalty that has the smallest error in cross-validation."""
         x = self.kept.astype(float)
         penalty = _best_penalty(x, values)
-        rows = np.arange(len(x)) % GROUPS
-        fewer = [_fit(x[rows != g], values[rows != g], [penalty])[0] for g in range(GROUPS)]
-        return _Solved(_fit(x, values, [penalty])[0], *jackknife(np.array(fewer)), GROUPS)
+        group = np.arange(len(x)) % GROUPS
+        every, *fewer = _fit(x, values, [group != g for g in (-1, *range(GROUPS))], [penalty])
+        return _Solved(every[0], *jackknife(np.array(fewer)[:, 0]), GROUPS)
 
 
 METHODS = ("leave-one-out", "shapley", "lasso")
@@ -187,28 +193,82 @@ def _best_penalty(x: Floats, y: Floats) -> float:
     top = float(np.abs((x - x.mean(0)).T @ (y - y.mean(0))).max(initial=0) / len(x))
     penalties = [float(top * share) for share in PENALTIES]
     fold, loss = np.arange(len(x)) % FOLDS, np.zeros(len(penalties))
-    for at in range(FOLDS):
+    fits = _fit(x, y, [fold != at for at in range(FOLDS)], penalties)
+    for at, of_fold in enumerate(fits):
         seen, other = fold != at, fold == at
-        middle, level = x[seen].mean(0), y[seen].mean(0)
-        for number, coefficients in enumerate(_fit(x[seen], y[seen], penalties)):
-            missed = y[other] - level - (x[other] - middle) @ coefficients
-            loss[number] += float((missed**2).sum())
+        missed = y[other] - y[seen].mean(0) - (x[other] - x[seen].mean(0)) @ of_fold
+        loss += (missed**2).sum((1, 2))
     return penalties[int(loss.argmin())]
 
 
-def _fit(x: Floats, y: Floats, penalties: list[float]) -> list[Floats]:
-    """(units, tokens) for each penalty: argmin |y - x b|^2 / (2 rows) + penalty |b|_1."""
-    x, y = x - x.mean(0), y - y.mean(0)
-    gram, cross = x.T @ x / len(x), x.T @ y / len(x)
-    b, found = np.zeros_like(cross), []
-    for penalty in penalties:
-        for _ in range(SWEEPS):
-            before = b.copy()
-            for unit in np.flatnonzero(gram.diagonal()):
-                rest = cross[unit] - gram[unit] @ b + gram[unit, unit] * b[unit]
-                shrunk = np.maximum(np.abs(rest) - penalty, 0)
-                b[unit] = np.sign(rest) * shrunk / gram[unit, unit]
-            if np.abs(b - before).max(initial=0) < CLOSE:
-                break
-        found.append(b.copy())
-    return found
+def _fit(x: Floats, y: Floats, parts: Sequence[Bools], penalties: Sequence[float]) -> Floats:
+    """(parts of rows, penalties, units, tokens): argmin |y - x b|^2 / (2 rows) + penalty |b|_1.
+
+    All fits take steps together: FISTA (Beck and Teboulle, 2009), with adaptive restarts.
+    """
+    centred = [(x[rows] - x[rows].mean(0), y[rows] - y[rows].mean(0)) for rows in parts]
+    gram = np.array([one.T @ one / len(one) for one, _ in centred])
+    cross = np.array([one.T @ values / len(one) for one, values in centred])
+    size = 1 / np.maximum(np.linalg.eigvalsh(gram)[:, -1], 1e-12)[:, None, None]
+    shrink = size * np.repeat(penalties, y.shape[1])
+    cross, gram = size * np.tile(cross, len(penalties)), size * gram
+    b = ahead = np.zeros_like(cross)
+    pace = 1.0
+    for step in range(STEPS):
+        moved = ahead - gram @ ahead + cross
+        new = np.sign(moved) * np.maximum(np.abs(moved) - shrink, 0)
+        change = new - b
+        if step % EVERY == 0 and np.abs(change).max(initial=0) < CLOSE:
+            break
+        if float(((ahead - new) * change).sum()) > 0:
+            pace = 1.0
+        faster = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
+        ahead, b, pace = new + (pace - 1) / faster * change, new, faster
+    found = new.reshape(len(parts), x.shape[1], len(penalties), y.shape[1])
+    return np.moveaxis(found, 2, 1)
+
+
+def open_units(
+    units: int,
+    top: int,
+    draw: int,
+    step: int,
+    screen: Callable[[Sequence[int]], Floats],
+    rng: np.random.Generator,
+) -> tuple[Ints, Ints] | None:
+    """The units to measure that a screen puts first, and those drawn from the others; None for all.
+
+    `screen` gives a value for each of some units. It is asked for every `step`-th unit, and then
+    for those half as far from the best, until they are neighbours. Nothing is drawn before.
+    """
+    opened = max(LEAST, EACH * top)
+    if units <= max(ALL, opened + draw):
+        return None
+    step = 1 << step.bit_length() - 1
+    found: dict[int, float] = {}
+    wanted = set(range(0, units, step))
+    while True:
+        new = sorted(wanted - found.keys())
+        found.update(zip(new, screen(new).tolist() if new else (), strict=True))
+        best = sorted(found, key=lambda at: -found[at])[:opened]
+        step //= 2
+        if not step:
+            break
+        wanted = {at + side for at in best for side in (-step, step) if 0 <= at + side < units}
+    first = np.array(best)
+    rest = np.setdiff1d(np.arange(units), first)
+    return first, rng.choice(rest, draw, replace=False)
+
+
+def limit_unopened(
+    opened: tuple[Ints, Ints], units: int, top: int, totals: Floats
+) -> UnopenedUnits:
+    """What `totals` of the measured units, in their order, say about those that were left out."""
+    first, drawn = opened
+    chosen = np.isin(np.sort(np.concatenate(opened)), first)
+    kth = float(np.sort(totals[chosen])[-top])
+    exceeded, rest = int((totals[~chosen] > kth).sum()), units - len(first)
+    most = most_in_population(exceeded, len(drawn), rest, 1 - CONFIDENCE)
+    return UnopenedUnits(
+        top=top, units=rest, drawn=len(drawn), kth=kth, exceeded=exceeded, most=most
+    )

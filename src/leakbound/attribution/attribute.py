@@ -10,18 +10,22 @@ from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
 from leakbound._version import __version__
-from leakbound.attribution.ablation_sets import plan_sets
+from leakbound.attribution.ablation_sets import (
+    METHODS,
+    limit_unopened,
+    open_units,
+    plan_sets,
+)
 from leakbound.attribution.cases import Case
 from leakbound.attribution.measure import (
     InfluenceSettings,
-    Removed,
     ResponseLogProbs,
     ResponseReader,
     TokenDistribution,
@@ -31,18 +35,15 @@ from leakbound.attribution.measure import (
 )
 from leakbound.attribution.record import (
     BOUNDED_NOTES,
-    CONFIDENCE,
     NOTES,
     Attribution,
     InfluenceRecord,
     Reading,
     SpanGrid,
-    UnmeasuredUnits,
     means_over_contexts,
     provenance,
 )
 from leakbound.attribution.spans import (
-    DOCUMENT,
     MESSAGE,
     Ids,
     Span,
@@ -164,9 +165,12 @@ def _line(number: int, one: Attribution) -> str:
 
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]
+Opened = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None
+T = TypeVar("T")
 DIGITS = 9  # of a stored log-probability: far finer than any numerical tolerance, stable as text
 SETS_STREAM = 1 << 20  # seeds of ablation sets, beyond those of sampled responses
-PROBES = 20  # units outside the opened documents: at 95 %, at most 14 % can exceed all of them
+SHORT = 4  # tokens: no screen sees the influence of shorter spans, and all of them are measured
+DRAW_STREAM = 1 << 21  # seeds of units that are drawn, beyond those of ablation sets
 
 
 def floats(values: npt.ArrayLike) -> tuple[float, ...]:
@@ -179,6 +183,7 @@ class _UnitMeter:
     """Measures the units of one context for one response."""
 
     reader: Callable[[], ResponseReader]  # a new one for each kind asks for the prior anew
+    tokens: TransformersModel
     case: Case
     bounds: Ids
     settings: InfluenceSettings
@@ -186,27 +191,36 @@ class _UnitMeter:
 
     def grids(self) -> list[tuple[SpanGrid, ...]]:
         """The grids of all kinds, for each distribution."""
-        case, top = self.case, self.settings.top_documents
+        case = self.case
         found: list[list[SpanGrid]] = [[] for _ in self.reader().distributions]
-        opened: frozenset[int | None] | None = None
-        documents: tuple[Located, ...] = ()
         for stream, kind in enumerate(self.settings.unit_kinds):
             units = unit_spans(
                 find_units(case.context, kind, case.sources), case.context, self.bounds
             )
-            chosen = [one for one in units if opened is None or one[0].source in opened]
-            made = self._measure(kind, chosen, stream)
-            if opened is not None:
-                rest = [one for one in units if one[0].source not in opened]
-                closed = [one for one in documents if one[0].source not in opened]
-                made = self._with_unopened(made, rest, closed, stream)
-            if kind.name == DOCUMENT and top is not None:
-                orders = [np.argsort(-grid.totals, kind="stable")[:top] for grid in made]
-                documents = units
-                opened = frozenset(units[int(at)][0].source for order in orders for at in order)
-            for grids, grid in zip(found, made, strict=True):
-                grids.append(grid)
+            opened = self.opened([span for _, span in units], SETS_STREAM + stream)
+            measured = self._measure(kind, pick(units, opened), stream)
+            for grids, grid in zip(found, measured, strict=True):
+                grids.append(self.with_unopened(grid, opened, len(units)))
         return [tuple(grids) for grids in found]
+
+    def opened(self, spans: Sequence[Span], stream: int) -> Opened:
+        settings, length = self.settings, np.mean([end - first for first, end in spans] or [0])
+        usable = settings.method == METHODS[0] and self.reader().response and self.tokens.masks
+        if not usable or length < SHORT or settings.top is None:
+            return None
+        starts = [first for first, _ in spans]
+        apart = max(1.0, (starts[-1] - starts[0]) / max(1, len(spans) - 1))
+        step = max(1, int(length / 2 / apart))  # two windows that share half of their tokens
+        screen = partial(self._hidden, spans)
+        return open_units(len(spans), settings.top, settings.draw, step, screen, self._rng(stream))
+
+    def _hidden(self, spans: Sequence[Span], some: Sequence[int]) -> Floats:
+        """Change of ln p where the tokens of some spans are hidden from the query and response."""
+        reader = self.reader()
+        prompt, response, places = reader.parts.without(), reader.response, reader.parts.places
+        hidden = [(places[first], places[end - 1] + 1) for first, end in (spans[at] for at in some)]
+        found = self.tokens.masked_log_probs(prompt, response, [(0, 0), *hidden], places[-1] + 1)
+        return np.asarray(np.abs(np.array(found[1:]) - found[0]).sum(1))
 
     def _measure(self, kind: UnitKind, units: Sequence[Located], stream: int) -> list[SpanGrid]:
         method = self.settings.method
@@ -233,40 +247,18 @@ class _UnitMeter:
             for solved in map(plan.solve, self.reader().ablated(removed))
         ]
 
-    def _with_unopened(
-        self,
-        grids: Sequence[SpanGrid],
-        rest: Sequence[Located],
-        documents: Sequence[Located],
-        stream: int,
-    ) -> list[SpanGrid]:
-        """The same grids, with what is known about the units that were not measured."""
-        if not rest:
-            return list(grids)
-        rng = self._rng(SETS_STREAM + stream)
-        probed = rng.choice(len(rest), min(PROBES, len(rest)), replace=False)
-        # all kept, all documents closed, each closed, and the probes
-        sets: list[Removed] = [(), tuple(span for _, span in documents)]
-        sets += [(span,) for _, span in documents]
-        sets += [(rest[int(at)][1],) for at in probed]
-        least, found = 1 - CONFIDENCE, []
-        for grid, values in zip(grids, self.reader().ablated(sets), strict=True):
-            totals = np.abs(values[0] - values[1:]).sum(1)
-            probes = totals[1 + len(documents) :]
-            unopened = UnmeasuredUnits(
-                documents=len(documents),
-                units=len(rest),
-                joint=floats(totals[:1])[0],
-                bounded=bool((totals[1:] <= totals[0]).all()),
-                probed=len(probes),
-                largest=floats([probes.max(initial=0.0)])[0],
-                share=0.0 if len(probes) == len(rest) else 1 - least ** (1 / len(probes)),
-            )
-            found.append(grid.model_copy(update={"unopened": unopened}))
-        return found
+    def with_unopened(self, grid: SpanGrid, opened: Opened, units: int) -> SpanGrid:
+        if opened is None or self.settings.top is None:
+            return grid
+        found = limit_unopened(opened, units, self.settings.top, grid.totals)
+        return grid.model_copy(update={"unopened": found})
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.settings.seed, self.number, SETS_STREAM + stream])
+
+
+def pick(units: Sequence[T], opened: Opened) -> Sequence[T]:
+    return units if opened is None else [units[at] for at in np.sort(np.concatenate(opened))]
 
 
 CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
@@ -370,16 +362,16 @@ def attribution(
                 f"--max-tokens to {len(ids)}."
             )
         reader = partial(ResponseReader, model, located.parts, ids, distributions)
-        meter = _UnitMeter(reader, case, located.bounds, settings, number)
-        readings += _readings(tokens, meter, sampled=False)
+        meter = _UnitMeter(reader, tokens, case, located.bounds, settings, number)
+        readings += _readings(meter, sampled=False)
     for at, distribution in enumerate(distributions if located.response is None else ()):
         rng = np.random.default_rng([settings.seed, number, at])
         ids = sample(
             model, tokens, located.parts, distribution, settings.max_tokens, rng, settings.stop
         )
         reader = partial(ResponseReader, model, located.parts, ids, (distribution,))
-        meter = _UnitMeter(reader, case, located.bounds, settings, number)
-        readings += _readings(tokens, meter, sampled=True)
+        meter = _UnitMeter(reader, tokens, case, located.bounds, settings, number)
+        readings += _readings(meter, sampled=True)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=tuple(readings)
     )
@@ -396,16 +388,18 @@ def token_model(model: Model) -> TransformersModel:
         ) from None
 
 
-def _readings(tokens: TransformersModel, meter: _UnitMeter, sampled: bool) -> list[Reading]:
+def _readings(meter: _UnitMeter, sampled: bool) -> list[Reading]:
     """One reading for each distribution of a response."""
-    settings, reader = meter.settings, meter.reader()
+    settings, reader, tokens = meter.settings, meter.reader(), meter.tokens
     model, parts, ids = reader.model, reader.parts, reader.response
     length, stride = len(parts.context), settings.stride
     strides = {
         n: None if stride is None else min(stride, n)
         for n in span_sizes(length, settings.span_sizes)
     }
-    spans = {n: blocks(length, n, step) for n, step in strides.items()}
+    every_span = {n: blocks(length, n, step) for n, step in strides.items()}
+    opened = {n: meter.opened(of_size, DRAW_STREAM + n) for n, of_size in every_span.items()}
+    spans = {n: tuple(pick(of_size, opened[n])) for n, of_size in every_span.items()}
     every = (*reader.distributions, TokenDistribution())  # the last is the model's own
     group = [span for of_size in spans.values() for span in of_size]
     if ids or not sampled:
@@ -420,7 +414,7 @@ def _readings(tokens: TransformersModel, meter: _UnitMeter, sampled: bool) -> li
     readings = []
     for at, distribution in enumerate(reader.distributions):
         rows = iter(found.signed[at])
-        *sizes, whole = (
+        made = (
             SpanGrid(
                 n=n,
                 stride=strides[n] or n,
@@ -428,6 +422,9 @@ def _readings(tokens: TransformersModel, meter: _UnitMeter, sampled: bool) -> li
                 signed=tuple(floats(next(rows)) for _ in of_size),
             )
             for n, of_size in spans.items()
+        )
+        *sizes, whole = (
+            meter.with_unopened(grid, opened[grid.n], len(every_span[grid.n])) for grid in made
         )
         readings.append(
             Reading(

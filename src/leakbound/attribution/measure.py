@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole, within
 from leakbound.attribution.ablation_sets import METHODS
-from leakbound.attribution.spans import DOCUMENT, TEMPLATE, Ids, PromptParts, Span, UnitKind
+from leakbound.attribution.spans import TEMPLATE, Ids, PromptParts, Span, UnitKind
 from leakbound.errors import TargetError, UsageError, unknown_name
 from leakbound.mechanisms.parts.exponential import largest_lambda, mix_logits
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
+from leakbound.stats.counts.bounds import DRAWN
 
 if TYPE_CHECKING:
     from leakbound.models.local import TransformersModel
@@ -34,6 +35,8 @@ VOCABULARY = 1 << 17  # tokens assumed before any logits are seen; most models h
 AGAIN = 4  # ablated prompts that are asked again, for the numerical tolerance
 ROWS = 64  # response tokens whose vocabulary is reduced at once, in float64
 WASTE = 1.1  # the most by which padding may enlarge a batch
+TOP = 5  # units that are searched for by default
+DRAW = 59  # units: if none of them exceeds the K-th, at 95 % at most 5 % of the others do
 MAX_LAMBDA = 1e6  # above it, float32 logits overflow
 
 
@@ -435,13 +438,14 @@ class InfluenceSettings:
             chunk:N (characters), tokens:N.
         method: How units are ablated: leave-one-out, or sets of them for shapley or lasso.
         sets: The most sets to measure for shapley or lasso, for each kind of unit.
-        top_documents: How many documents to open. Other units are measured only inside the
-            documents with the largest influence; None for all documents.
+        top: Of many spans, measure those that may be among the K with the largest influence, and
+            `draw` others; None for all. Methods over sets of units measure all.
+        draw: The most other spans to draw, which bound what was missed; from 1 to 200.
         entropy: Whether to measure the entropy of the response, which normalizes influence.
 
     Raises:
-        UsageError: If there is no lambda, the bound is not above 0, a unit or method is unknown, or
-            a method or top documents are given without units.
+        UsageError: If there is no lambda, the bound is not above 0, a unit or method is unknown, a
+            method is given without units, or a number is out of its range.
     """
 
     ngrams: tuple[int, ...] = (1, 8)
@@ -458,7 +462,8 @@ class InfluenceSettings:
     by: tuple[str, ...] = ()
     method: str = METHODS[0]
     sets: int = 1024
-    top_documents: int | None = None
+    top: int | None = None
+    draw: int = DRAW
     entropy: bool = False
     system: str = ""
 
@@ -472,31 +477,21 @@ class InfluenceSettings:
         if self.method not in METHODS:
             raise unknown_name("the method", self.method, METHODS)
         # refuse options that would have no effect
-        if self.top_documents is not None and self.top_documents < 1:
-            raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
+        if self.top is not None:
+            whole("top", self.top)
+        whole("draw", self.draw, 1, DRAWN)
         kinds = self.unit_kinds
         if self.method != METHODS[0] and not kinds:
             raise UsageError(
                 f"the method {self.method!r} ablates sets of units of the text, and none is named; "
                 "give --by, such as --by sentence."
             )
-        if self.top_documents is not None and len(kinds) < 2:
-            raise UsageError(
-                "top documents are opened to measure other units in them, and no unit is named; "
-                "give --by, such as --by sentence."
-            )
 
     @property
     def unit_kinds(self) -> tuple[UnitKind, ...]:
-        """The kinds of units to find in the text.
-
-        Documents come first if only the top ones are opened.
-        """
+        """The kinds of units to find in the text."""
         kinds = [UnitKind.parse(text) for text in self.by]
-        found = [kind for kind in dict.fromkeys(kinds) if kind.name != "tokens"]
-        if self.top_documents is not None:
-            return (UnitKind(DOCUMENT), *(kind for kind in found if kind.name != DOCUMENT))
-        return tuple(found)
+        return tuple(kind for kind in dict.fromkeys(kinds) if kind.name != "tokens")
 
     @property
     def span_sizes(self) -> tuple[int, ...]:

@@ -60,16 +60,24 @@ class _Frozen(Frozen):
         return ()
 
 
-class UnmeasuredUnits(_Frozen):
-    """What a search that opened only some documents may have missed."""
+class UnopenedUnits(_Frozen):
+    """What is known about the units of a grid that a screen did not put first.
 
-    documents: int
+    Attributes:
+        top: The K whose units were searched for.
+        units: Number of units that were not opened, before any was drawn.
+        drawn: How many of them were drawn at random, without replacement, and measured.
+        kth: Influence of the K-th of the units that were opened, in nats.
+        exceeded: How many of the drawn units have more.
+        most: Upper limit, at `CONFIDENCE`, on how many of the `units` have more.
+    """
+
+    top: int
     units: int
-    joint: float
-    bounded: bool
-    probed: int
-    largest: float
-    share: float
+    drawn: int
+    kth: float
+    exceeded: int
+    most: int
 
 
 class SpanGrid(_Frozen):
@@ -89,7 +97,7 @@ class SpanGrid(_Frozen):
         share_errors: Standard error of each share; empty if nothing was drawn at random.
         parts: Number of parts that the errors compare; 0 if nothing was drawn at random. Intervals
             are Student t with one degree of freedom less.
-        unopened: What was not measured, if only the top documents were opened.
+        unopened: What is known about units that are not among `spans`; None if all are.
     """
 
     n: int
@@ -104,7 +112,7 @@ class SpanGrid(_Frozen):
     errors: tuple[float, ...] = ()
     share_errors: tuple[float, ...] = ()
     parts: int = 0
-    unopened: UnmeasuredUnits | None = None
+    unopened: UnopenedUnits | None = None
 
     @property
     def absolute(self) -> Floats:
@@ -118,7 +126,7 @@ class SpanGrid(_Frozen):
 
     @property
     def shares(self) -> Floats:
-        """(spans,) share of the influence of all spans; 0 if no span has any."""
+        """(spans,) share of the influence of all measured spans; 0 if no span has any."""
         totals = self.totals
         return np.asarray(totals / (totals.sum() or 1.0))
 
@@ -389,7 +397,8 @@ def statistics(reading: Reading, tokens: int = 1) -> Iterator[tuple[str, int, st
     """
     for grid in reading.grids[:-1]:
         if len(totals := grid.totals / tokens):
-            yield "span", grid.n, grid.unit, float(totals.mean())
+            if grid.unopened is None:  # those that were opened are no sample of all
+                yield "span", grid.n, grid.unit, float(totals.mean())
             yield "top_attributed", grid.n, grid.unit, float(totals.max())
     whole = reading.grids[-1]
     yield "context", 0, whole.unit, float(whole.totals[0] / tokens)

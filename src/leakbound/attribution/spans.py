@@ -90,6 +90,14 @@ class PromptParts:
         return [*kept, *self.context[begin:end]]
 
     @property
+    def places(self) -> Ids:
+        """Where each context token stands in the whole prompt."""
+        shift = [len(self.head)] * len(self.context)
+        for before, between in self.fixed:
+            shift[before:] = [one + len(between) for one in shift[before:]]
+        return tuple(at + one for at, one in enumerate(shift))
+
+    @property
     def whole(self) -> Span:
         """The span of the whole context."""
         return 0, len(self.context)

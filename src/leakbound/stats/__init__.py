@@ -12,6 +12,7 @@ from leakbound.stats.counts.bounds import (
     clopper_pearson,
     gdp,
     joint_beta,
+    most_in_population,
 )
 from leakbound.stats.counts.one_run import (
     canaries_to_reject,
@@ -59,7 +60,7 @@ __all__ = [
     "accuracy_log_odds", "auroc", "auroc_standard_error", "best_threshold", "binomial_lower",
     "binomial_upper", "bonferroni", "canaries_to_reject", "clopper_pearson",
     "clopper_pearson_power", "cut", "exact_privacy_loss", "gdp", "joint_beta",
-    "largest_certifiable_epsilon", "noise_goodness_of_fit", "one_run", "one_run_power",
-    "privacy_profile", "rank_test", "right_to_reject", "roc", "sign_test",
+    "largest_certifiable_epsilon", "most_in_population", "noise_goodness_of_fit", "one_run",
+    "one_run_power", "privacy_profile", "rank_test", "right_to_reject", "roc", "sign_test",
     "tpr_at_fpr",
 ]  # fmt: skip

@@ -163,6 +163,21 @@ class TransformersModel:
         """Drop the keys and values of earlier prompts (PRIVATE) from memory."""
         self.passes.forget()
 
+    @property
+    def masks(self) -> bool:
+        """Whether `masked_log_probs` can hide tokens."""
+        return self.passes.masks
+
+    def masked_log_probs(
+        self, prompt: Ids, response: Ids, hidden: Sequence[tuple[int, int]], end: int
+    ) -> list[Floats]:
+        """(response tokens,) ln p for each range of tokens that those from `end` on do not see."""
+        end = min(end, len(prompt) - 1)
+        rest = prompt[end:] + response[:-1]
+        with torch.inference_mode():
+            found = self.passes.masked(prompt[:end], hidden, rest, len(response))
+            return [log_probabilities(logits, response) for logits in found]
+
     def _answer_kind(self, kind: type[Request[object]], requests: Sequence[Any]) -> Sequence[Any]:
         if kind is Complete:
             return self._complete(requests)

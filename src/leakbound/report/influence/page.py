@@ -73,7 +73,8 @@ def _line(axes: Axes, at: int, name: str, x: npt.ArrayLike, y: npt.ArrayLike, ma
 
 def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
     """Mean influence of spans by their place in the context, in tenths, over all contexts."""
-    if len(contexts) < 2:
+    shown = [finest(one.reading) for context in contexts for one in context]
+    if len(contexts) < 2 or any(grid.unopened for grid in shown):  # chosen spans are no sample
         return ""
     figure, axes = canvas("place of the span in its context", "mean influence")
     readings = [one for context in contexts for one in context]
@@ -189,7 +190,8 @@ def span_head(unit: str, method: str) -> tuple[str, ...]:
 def span_rows(spans: Sequence[TopSpan], unit: str) -> list[tuple[TableCell | str, ...]]:
     rows: list[tuple[TableCell | str, ...]] = []
     for span in spans:
-        name, share = ((span.name,), (f"{100 * span.share:.1f}%",)) if unit else ((), ())
+        of_all = "not known" if span.share is None else f"{100 * span.share:.1f}%"
+        name, share = ((span.name,), (of_all,)) if unit else ((), ())
         error = f" ± {span.error:.3f}" if span.error else ""
         rows.append((
             *name, TableCell(span.text, kind="break"), f"{span.first + 1}–{span.end}",

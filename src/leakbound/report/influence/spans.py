@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leakbound.attribution.compare import explains_too_little
+from leakbound.attribution.record import CONFIDENCE
 from leakbound.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class TopSpan:
     influence: float
     loss: float
     name: str = ""
-    share: float = 0.0
+    share: float | None = None  # of units only, if all of them were measured
     error: float = 0.0
 
 
@@ -87,7 +88,8 @@ def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]
         span = TopSpan(one.words((first, end)), first, end, influence, loss)
         if grid.unit:
             error = grid.errors[at] if grid.errors else 0.0
-            span = replace(span, name=grid.names[at], share=float(grid.shares[at]), error=error)
+            share = float(grid.shares[at]) if grid.unopened is None else None
+            span = replace(span, name=grid.names[at], share=share, error=error)
         spans.append(span)
     return spans
 
@@ -166,24 +168,19 @@ def _copies(reading: Reading, grid: SpanGrid) -> str:
 
 
 def _search_note(grid: SpanGrid) -> str:
-    """What a search inside the top documents may have missed."""
+    """What may be among the units that were not measured."""
     found = grid.unopened
     if found is None:
         return ""
-    where = f"{found.units} units of {found.documents} other documents were not measured"
-    joint = f"all of them together have an influence of {found.joint:.3f}"
-    bound = (
-        ", which bounds each of them if ablating more never makes a token of the response likelier"
-        if found.bounded
-        else ", but one of them alone has more, so this is no bound"
+    what = f"{grid.unit.partition(':')[0] or 'span'}s"
+    more = f", {found.exceeded} of which have more" if found.exceeded else ""
+    return (
+        f"{len(grid.spans)} of {len(grid.spans) - found.drawn + found.units} {what} were measured, "
+        f"chosen by a screen. With {CONFIDENCE:.0%} confidence, at most {found.most} of the "
+        f"{found.units} {what} that it left out have more influence than number {found.top} of "
+        f"those that it chose ({found.kth:.3f}); this is from {found.drawn} of them, drawn at "
+        f"random{more}. --all measures every one."
     )
-    probe = (
-        f"At most {found.share:.0%} of them (95% confidence) exceed {found.largest:.3f}, the "
-        f"largest of {found.probed} that were drawn at random"
-        if found.share
-        else f"Ablated one at a time, the largest has {found.largest:.3f}"
-    )
-    return f"{where}; {joint}{bound}. {probe}."
 
 
 def _sets(grid: SpanGrid) -> str:

@@ -76,7 +76,7 @@ def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:
         text = " ".join(span.text.split())
         short = text if len(text) <= WORDS else text[: WORDS - 1] + "…"
         error = f" ± {span.error:.3f}" if span.error else ""
-        share = "" if faint else f" ({span.share:.0%})"
+        share = "" if faint or span.share is None else f" ({span.share:.0%})"
         named.append(f"{span.name} {short!r} {span.influence:.3f}{error}{share}")
     return f"  {grid_title(grid)}: top-attributed {', '.join(named)}"
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincinv, ndtri
 
-from leakbound._check import MOST, confidence_level, count, delta_value, of_one_shape, within
+from leakbound._check import MOST, confidence_level, count, delta_value, of_one_shape, whole, within
 from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
 from leakbound.stats.arrays import Floats
@@ -63,6 +63,65 @@ def binomial_lower(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float
     """
     k, n = of_one_shape(True, successes=successes, trials=within("trials", trials, 0, MOST))
     return np.clip(1 - binomial_upper(n - k, n, alpha), 0.0, 1.0)
+
+
+UNITS, DRAWN = 1_000_000, 200  # exact integers stay quick
+
+
+def most_in_population(found: int, drawn: int, population: int, alpha: float) -> int:
+    """Upper confidence limit on how many units of a population have a property.
+
+    The largest M with P[X <= found] > alpha, where X counts the units with the property among
+    `drawn` of a population with M of them; in exact integers.
+
+    Args:
+        found: Drawn units with the property, from 0 to `drawn`.
+        drawn: Units drawn without replacement: at most 200, or all.
+        population: Units in all, at most 1,000,000.
+        alpha: Error probability of the limit, in [0, 1].
+
+    Guarantee:
+        The true number exceeds the limit with probability at most alpha, over the draw, if what was
+        drawn from and the property were fixed before it.
+
+    Reference:
+        Wright, Exact confidence bounds when sampling from small finite universes, 1991.
+
+    Raises:
+        UsageError: If a number is out of its range.
+
+    Examples:
+        >>> most_in_population(0, 59, 1000, 0.05)  # of 1,000 units, 59 drawn, none found
+        48
+        >>> most_in_population(2, 30, 30, 0.05)  # all drawn: nothing is left to chance
+        2
+    """
+    whole("population", population, 0, UNITS)
+    whole("drawn", drawn, 0, population if drawn == population else DRAWN)
+    whole("found", found, 0)
+    within("alpha", alpha, 0.0, 1.0)
+    if not found <= drawn <= population:
+        raise UsageError(
+            f"found is {found}, drawn {drawn} and population {population}; they must rise in this "
+            "order."
+        )
+    if drawn == population:
+        return found
+    share, of = alpha.as_integer_ratio()
+    allowed = share * math.comb(population, drawn)
+
+    def likely(marked: int) -> bool:
+        ways = (
+            math.comb(marked, i) * math.comb(population - marked, drawn - i)
+            for i in range(found + 1)
+        )
+        return of * sum(ways) > allowed
+
+    low, high = found, population - (drawn - found)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if likely(middle) else (low, middle - 1)
+    return low
 
 
 IID = "trials are independent within each context"

@@ -379,6 +379,29 @@ class Passes:
             state.repeat(count)
         return state
 
+    def masked(
+        self, begin: Ids, holes: Sequence[tuple[int, int]], rest: Ids, keep: int
+    ) -> Iterator[torch.Tensor]:
+        """(keep, vocabulary) logits after `begin` and `rest`, for each range of tokens of `begin`
+        that the rest does not see. What later tokens of `begin` have read of the range stays.
+        """
+        lead = assemble(self.model.config, [PrefixMatch()], self.model.device)
+        self._extend(lead, [begin], 0)
+        kept = PrefixMatch.whole(begin, lead.block(0, len(begin)))
+        each = (len(begin) + len(rest)) * self._token_bytes + keep * self._logit_bytes
+        most = max(1, min(self.budget.flight // each, self.budget.tokens // len(rest)))
+        for at in range(0, len(holes), most):
+            some = holes[at : at + most]
+            state = assemble(self.model.config, [kept] * len(some), self.model.device)
+            for mask, (first, end) in zip(state.mask, some, strict=True):
+                mask[first:end] = False
+            yield from self._extend(state, [begin + rest] * len(some), keep)
+
+    @property
+    def masks(self) -> bool:
+        """Whether tokens can be hidden from later ones."""
+        return self.sharing.ragged == ANY and self.store.budget > 0
+
     def forget(self) -> None:
         self.store.clear()
         self.own.clear()

@@ -123,6 +123,10 @@ class PrefixMatch:
     row: _KeptRow | None = None
     length: int = 0
 
+    @classmethod
+    def whole(cls, ids: Ids, block: torch.Tensor) -> PrefixMatch:
+        return cls(_KeptRow(ids, block), len(ids))
+
 
 class PrefixStore:
     """Rows and growing batches (PRIVATE)."""
