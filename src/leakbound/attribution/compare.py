@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from pydantic import JsonValue
-from scipy.special import bdtr, stdtrit
 
 from leakbound._check import within
 from leakbound._records import Frozen, JsonRecord
@@ -148,7 +148,9 @@ def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
     Reference: The sign test inverted: H. A. David, Order Statistics, section 7.1.
     """
     ordered, n = np.sort(values), len(values)
-    below = bdtr(np.arange(n), n, 0.5)  # P(at most this many of n are below the median)
+    below = scipy.special.bdtr(
+        np.arange(n), n, 0.5
+    )  # P(at most this many of n are below the median)
     rank = int((below <= alpha / 2).sum())
     if rank == 0:
         return -np.inf, np.inf
@@ -267,7 +269,11 @@ def _shares(
     grid = share_grid(reading)
     obstacle, shares = _obstacle(reading, grid), grid.shares
     errors = np.asarray(grid.share_errors or np.zeros(len(shares)))
-    wide = float(stdtrit(grid.parts - 1, (1 + confidence) / 2)) if grid.parts > 1 else 0.0
+    wide = (
+        float(scipy.special.stdtrit(grid.parts - 1, (1 + confidence) / 2))
+        if grid.parts > 1
+        else 0.0
+    )
     found = []
     for one in dict.fromkeys(grid.names):
         mine = [at for at, other in enumerate(grid.names) if other == one]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from leakbound._records import Frozen, JsonRecord, data_frame, load_json
 from leakbound._version import __version__
@@ -409,7 +409,9 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return {"mean": mean, "low": 0.0, "high": float("inf")}
-    half = float(stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(count))
+    half = float(
+        scipy.special.stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(count)
+    )
     return {"mean": mean, "low": max(0.0, mean - half), "high": mean + half}
 
 

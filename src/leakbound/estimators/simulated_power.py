@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from leakbound.estimators.base import TrialDesign
 from leakbound.privacy import Guarantee
@@ -42,7 +42,9 @@ class YesNo:
     @classmethod
     def noisy(cls, mu: float, assumption: Assumption) -> YesNo:
         """A `YesNo` whose answer says on which side of the middle a noisy score lies."""
-        return cls(*assumption.seen_through(float(ndtr(-mu / 2))), leak="noisy_answer")
+        return cls(
+            *assumption.seen_through(float(scipy.special.ndtr(-mu / 2))), leak="noisy_answer"
+        )
 
     @property
     def columns(self) -> int:
@@ -131,7 +133,7 @@ def _count(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[float
     """Probabilities by number of votes, from the lowest score (votes for, or margin) up."""
     values = np.linspace(known.low, known.high, partitions + 1)
     gaps = values[:, None] - thin(known.thresholds)
-    return _rows(ndtr(gaps * leak / known.sigma))
+    return _rows(scipy.special.ndtr(gaps * leak / known.sigma))
 
 
 @lru_cache(maxsize=64)

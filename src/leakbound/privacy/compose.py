@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln, log_expit, log_ndtr
+import scipy
 
 from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
@@ -116,9 +116,17 @@ def joint_epsilon(pure: Mapping[float, int], mu: float, delta: float) -> float:
 def _response_losses(epsilon: float, n: int) -> tuple[Floats, Floats, float]:
     """Losses of n randomised responses, their chances, and a bound on the rounding error."""
     k = np.arange(n + 1)
-    choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    log_mass = choose + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
-    lost = ROUNDING * (1 + gammaln(n + 1) - n * log_expit(-epsilon) + n * epsilon)
+    choose = (
+        scipy.special.gammaln(n + 1)
+        - scipy.special.gammaln(k + 1)
+        - scipy.special.gammaln(n - k + 1)
+    )
+    log_mass = (
+        choose + k * scipy.special.log_expit(epsilon) + (n - k) * scipy.special.log_expit(-epsilon)
+    )
+    lost = ROUNDING * (
+        1 + scipy.special.gammaln(n + 1) - n * scipy.special.log_expit(-epsilon) + n * epsilon
+    )
     losses, masses = epsilon * (2 * k - n), np.exp(log_mass)
     return np.asarray(losses, float), np.asarray(masses, float), float(lost)
 
@@ -127,7 +135,10 @@ def _profile(e: Floats, mu: float, lost: float) -> Floats:
     """delta of mu-GDP noise at epsilon e, which may be below 0, plus a bound on its rounding."""
     if mu == 0:
         return np.where(e < 0, lost - np.expm1(np.minimum(e, 0.0)), 0.0)
-    first, second = log_ndtr(mu / 2 - e / mu), e + log_ndtr(-mu / 2 - e / mu)
+    first, second = (
+        scipy.special.log_ndtr(mu / 2 - e / mu),
+        e + scipy.special.log_ndtr(-mu / 2 - e / mu),
+    )
     lost_here = lost + ROUNDING * (1 + abs(first) + abs(second) + abs(e))
     return np.asarray(np.exp(first) * (lost_here - np.expm1(np.minimum(second - first, 0.0))))
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtr, ndtri
+import scipy
 
 from leakbound._check import (
     at_least,
@@ -63,7 +63,10 @@ def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
     live = (m > 0) & np.isfinite(eps)
     e, s = eps[live], m[live]
     with np.errstate(over="ignore", invalid="ignore"):
-        first, second = log_ndtr(s / 2 - e / s), e + log_ndtr(-s / 2 - e / s)
+        first, second = (
+            scipy.special.log_ndtr(s / 2 - e / s),
+            e + scipy.special.log_ndtr(-s / 2 - e / s),
+        )
         rest = np.where(s > LARGEST_MU, 1.0, -np.expm1(np.minimum(second - first, 0.0)))
     out[live] = np.where(np.isneginf(first), 0.0, np.exp(first) * rest)
     return float(out) if out.ndim == 0 else out
@@ -166,8 +169,8 @@ def calibrate_gaussian(
 
 def _delta_above(epsilon: float, mu: float) -> float:
     """`gdp_delta` plus a bound on its rounding error, to keep bisections conservative."""
-    first = float(log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
     if math.isinf(first):
         return 0.0
     lost = ROUNDING * (1 + abs(first) + abs(second) + epsilon)
@@ -195,7 +198,11 @@ def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:
     """
     rates = within("fpr", floats("fpr", fpr), 0.0, 1.0)
     at_least("mu", mu, 0.0)
-    return np.ones_like(rates) if math.isinf(mu) else np.asarray(ndtr(ndtri(rates) + mu), float)
+    return (
+        np.ones_like(rates)
+        if math.isinf(mu)
+        else np.asarray(scipy.special.ndtr(scipy.special.ndtri(rates) + mu), float)
+    )
 
 
 def _smallest(holds: Callable[[float], bool]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import bdtr
+import scipy
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
@@ -184,4 +184,4 @@ def _distribution(n: int, rate: float, alpha: float) -> tuple[Floats, Floats]:
     mass (Bernstein), and upper limits at each."""
     mean, margin = n * rate, 40 + 10 * math.sqrt(n * rate * (1 - rate))
     k = np.arange(max(0, math.floor(mean - margin)), min(n, math.ceil(mean + margin)) + 1.0)
-    return bdtr(k, n, rate), binomial_upper(k, n, alpha)
+    return scipy.special.bdtr(k, n, rate), binomial_upper(k, n, alpha)

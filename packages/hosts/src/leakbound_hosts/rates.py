@@ -33,7 +33,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy
 
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
@@ -472,7 +472,7 @@ def _end_lists(bounds: _Bounds) -> tuple[list[int], list[int]]:
 def _longest(limit: float, rate: float, power: float, alpha: float) -> int:
     """So many samples that a test which hardly ever gives up before has the power."""
     spread = [math.sqrt(one * (1 - one)) for one in (limit, rate)]
-    wanted = ndtri(1 - alpha) * spread[0] + ndtri(power) * spread[1]
+    wanted = scipy.special.ndtri(1 - alpha) * spread[0] + scipy.special.ndtri(power) * spread[1]
     fixed = max(5.0, (float(wanted) / (rate - limit)) ** 2)  # about what a fixed number takes
     longest = math.ceil(LONGEST * fixed)
     while longest <= MOST_PLANNED:

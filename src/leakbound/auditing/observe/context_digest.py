@@ -14,7 +14,7 @@ from math import comb
 from operator import itemgetter
 
 import numpy as np
-from scipy.special import bdtrc
+import scipy
 
 from leakbound.auditing.collect.quotes import FIRST, LAST
 from leakbound.auditing.design.pairs import Pair
@@ -232,7 +232,7 @@ def _counts(each: Repeated) -> Floats:
 
 def _tail(least: int, number: int, rate: float) -> float:
     """The chance of so many successes or more."""
-    return float(bdtrc(least - 1, number, rate)) if least > 0 else 1.0
+    return float(scipy.special.bdtrc(least - 1, number, rate)) if least > 0 else 1.0
 
 
 def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:

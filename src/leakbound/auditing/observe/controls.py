@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
+import scipy
 from pydantic import Field
-from scipy.special import gammaincc
 
 from leakbound.attacks import ContainsCanary
 from leakbound.auditing.design.pairs import Pair
@@ -106,7 +106,7 @@ class ControlCheck:
         after = [gap for one in late for gap in one.gaps]
         changed = rank_test(self.gaps, after, True) if self.gaps and after else None
         if unsure:  # Fisher's combination of independent tests
-            joint = float(gammaincc(len(known), -sum(map(math.log, known))))
+            joint = float(scipy.special.gammaincc(len(known), -sum(map(math.log, known))))
             return replace(self, late=joint, changed=changed)
         return replace(self, late=max(known), changed=changed)
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-from scipy.special import bdtrc, expit
+import scipy
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.collect.quotes import FEW
@@ -84,9 +84,9 @@ class _Quotes:
 
     @property
     def own(self) -> int:
-        allowed, found = [0.5, *[expit(self.epsilon)] * (FEW + 1)], [0]
+        allowed, found = [0.5, *[scipy.special.expit(self.epsilon)] * (FEW + 1)], [0]
         for replies, pairs, chance in zip(self.replies, self.pairs, allowed, strict=True):
-            if pairs["+"] and bdtrc(pairs["+"] - 1, pairs.total(), chance) <= QUOTES:
+            if pairs["+"] and scipy.special.bdtrc(pairs["+"] - 1, pairs.total(), chance) <= QUOTES:
                 found.append(replies["+"])
         same = self.replies[0]["="]  # contexts of half of the rows
         return max(*found, same and same + self.replies[0]["+"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import bdtrc
+import scipy
 
 from leakbound.auditing.observe.controls import p_values_of
 from leakbound.estimators.base import Claim, Observations, PairedScores, ReplyPair
@@ -270,7 +270,7 @@ def _in_pairs(numbers: Floats, claim: Claim) -> float:
     up, down = (signs > 0).sum(axis=0), (signs < 0).sum(axis=0)
     factor = math.exp(min(claim.epsilon, MOST_LOG))
     share = min(1.0, factor**2 / (1 + factor**2) + (1 + factor) * claim.delta)
-    beyond = bdtrc(np.maximum(up, down) - 1.0, up + down, share) <= BEYOND
+    beyond = scipy.special.bdtrc(np.maximum(up, down) - 1.0, up + down, share) <= BEYOND
     more = np.flatnonzero(beyond & (up + down > 0))
     found = min((sign_test(signs[:, at].tolist()) for at in more), default=1.0)
     return float(min(1.0, max(1, (up + down > 0).sum()) * found))

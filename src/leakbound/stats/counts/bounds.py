@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, betaincinv, ndtri
+import scipy
 
 from leakbound._check import MOST, confidence_level, count, delta_value, of_one_shape, whole, within
 from leakbound.errors import UsageError
@@ -49,7 +49,9 @@ def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float
         raise UsageError("successes must be at least 0, and at most the number of trials.")
     within("alpha", alpha, 0.0, 1.0)
     inside = (k < n) & (n > 0)
-    raw = betaincinv(np.where(inside, k + 1, 1.0), np.where(inside, n - k, 1.0), 1 - alpha)
+    raw = scipy.special.betaincinv(
+        np.where(inside, k + 1, 1.0), np.where(inside, n - k, 1.0), 1 - alpha
+    )
     return np.where(inside, np.minimum(raw * (1 + OUTWARDS), 1.0), 1.0)
 
 
@@ -208,7 +210,11 @@ def gdp(
     """
     found = clopper_pearson(tp, fn, fp, tn, delta, confidence, threshold)
     fpr, fnr = found.details["fpr_upper"], found.details["fnr_upper"]
-    mu = max(0.0, float(-ndtri(fnr) - ndtri(fpr))) if max(fpr, fnr) < 1 else 0.0
+    mu = (
+        max(0.0, float(-scipy.special.ndtri(fnr) - scipy.special.ndtri(fpr)))
+        if max(fpr, fnr) < 1
+        else 0.0
+    )
     return replace(
         found, method="gdp", epsilon=None, assumptions=(IID, FRESH, IMPLIED), mu=mu,
         details={**found.details, "implied_epsilon": gdp_epsilon(mu, delta)},
@@ -308,14 +314,14 @@ def joint_beta(
     counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
     alpha = 1 - confidence_level(confidence)
-    rates = betaincinv(0.5 + fp, 0.5 + tn, (np.arange(NODES) + 0.5) / NODES)
+    rates = scipy.special.betaincinv(0.5 + fp, 0.5 + tn, (np.arange(NODES) + 0.5) / NODES)
 
     def suffices(epsilon: float) -> float:
         """Posterior probability that epsilon suffices."""
         least = np.maximum(
             (1 - delta - rates) * math.exp(-epsilon), 1 - delta - math.exp(epsilon) * rates
         )
-        return 1 - float(betainc(0.5 + fn, 0.5 + tp, np.clip(least, 0.0, 1.0)).mean())
+        return 1 - float(scipy.special.betainc(0.5 + fn, 0.5 + tp, np.clip(least, 0.0, 1.0)).mean())
 
     return Estimate(
         "joint_beta", "credible", _quantile(suffices, alpha), delta, confidence, counts,

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtrc, expit, gammaln, log_expit
+import scipy
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
@@ -120,7 +120,7 @@ def one_run_power(
     needed = right_to_reject(canaries, epsilon, delta, confidence)
     if not 0 <= right <= 1:
         raise UsageError(f"right is {right!r}; it must be a probability from 0 to 1.")
-    return 0.0 if needed is None else float(bdtrc(needed - 1, canaries, right))
+    return 0.0 if needed is None else float(scipy.special.bdtrc(needed - 1, canaries, right))
 
 
 def canaries_to_reject(
@@ -168,13 +168,19 @@ def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
 
 def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     """Largest probability of v or more right guesses under (epsilon, delta)-DP."""
-    tail = float(bdtrc(v - 1, r, expit(epsilon)))
+    tail = float(scipy.special.bdtrc(v - 1, r, scipy.special.expit(epsilon)))
     if delta == 0:
         return tail
     window = min(v, 100 + 20 * math.isqrt(r))  # beyond it the mean over i is at most 1/window
     k = v - 1 - np.arange(window, dtype=float)
-    choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
-    mass = np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))  # P(W = k)
+    choose = (
+        scipy.special.gammaln(r + 1)
+        - scipy.special.gammaln(k + 1)
+        - scipy.special.gammaln(r - k + 1)
+    )
+    mass = np.exp(
+        choose + k * scipy.special.log_expit(epsilon) + (r - k) * scipy.special.log_expit(-epsilon)
+    )  # P(W = k)
     below = mass.cumsum()
     means = below / np.arange(1, window + 1)
     worst = max(float(means.max()), 1 / window if window < v else 0.0)

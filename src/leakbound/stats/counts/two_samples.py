@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, gammaln
+import scipy
 
 from leakbound._check import numbers, whole, within
 from leakbound.privacy.rounding import bisect
@@ -77,7 +77,9 @@ def sign_test(differences: Sequence[float]) -> float:
     """
     found = numbers("differences", differences, nan=True)
     up, down = int((found > 0).sum()), int((found < 0).sum())
-    return min(1.0, 2 * float(bdtr(min(up, down), up + down, 0.5))) if up + down else 1.0
+    return (
+        min(1.0, 2 * float(scipy.special.bdtr(min(up, down), up + down, 0.5))) if up + down else 1.0
+    )
 
 
 def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:
@@ -239,7 +241,7 @@ def change_power(trials: int, rate: float, other: float, level: float) -> float:
     trials = min(trials, MOST)
     counts = np.arange(trials + 1.0)
     first, second = (
-        np.diff(bdtr(counts, trials, within(name, one, 0.0, 1.0)), prepend=0.0)
+        np.diff(scipy.special.bdtr(counts, trials, within(name, one, 0.0, 1.0)), prepend=0.0)
         for name, one in (("rate", rate), ("other", other))
     )
     return float(first @ _rejected(trials, within("level", level, 0.0, 1.0)) @ second)
@@ -280,7 +282,11 @@ def _rejected(trials: int, level: float) -> Floats:
     """(trials + 1, trials + 1) 1 where the test rejects, by the counts of both samples."""
     found = np.zeros((trials + 1, trials + 1))
     counts = np.arange(trials + 1)
-    ways = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
+    ways = (
+        scipy.special.gammaln(trials + 1)
+        - scipy.special.gammaln(counts + 1)
+        - scipy.special.gammaln(trials - counts + 1)
+    )
     for total in range(2 * trials + 1):
         first = np.arange(max(0, total - trials), min(total, trials) + 1)
         weights = ways[first] + ways[total - first]

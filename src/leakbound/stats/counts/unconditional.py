@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, ndtri, xlogy
+import scipy
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
@@ -64,9 +64,9 @@ class _ApproxClaims:
         return np.maximum(self._direction(p, q), self._direction(-q, -p))
 
     def _direction(self, p: Floats, q: Floats) -> Floats:
-        above = expit(p) - self.delta
+        above = scipy.special.expit(p) - self.delta
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
+            return np.where(above > 0, np.log(above) - scipy.special.log_expit(q), -np.inf)
 
     def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
         """On the edge of two line segments, which exchanging the two errors maps to each other."""
@@ -81,11 +81,11 @@ class _ApproxClaims:
 
     def edge(self, p: Floats, epsilon: float) -> Floats:
         """The smallest q that a claim allows for a given p."""
-        first = math.exp(-epsilon) * (expit(p) - self.delta)
-        second_not = math.exp(epsilon) * expit(-p) + self.delta
+        first = math.exp(-epsilon) * (scipy.special.expit(p) - self.delta)
+        second_not = math.exp(epsilon) * scipy.special.expit(-p) + self.delta
         q = np.where(second_not <= 1 - first, 1 - second_not, first)
         q_not = np.where(second_not <= 1 - first, second_not, 1 - first)
-        tiny = expit(-LARGEST)
+        tiny = scipy.special.expit(-LARGEST)
         return np.asarray(np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny)))
 
     def _part(self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats) -> Floats:
@@ -104,7 +104,12 @@ class _ApproxClaims:
 
         q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), last)
         p = slope * q + self.delta
-        return np.asarray(xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q))
+        return np.asarray(
+            scipy.special.xlogy(x, p)
+            + scipy.special.xlogy(x_not, 1 - p)
+            + scipy.special.xlogy(y, q)
+            + scipy.special.xlogy(y_not, 1 - q)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,10 @@ class _GaussianClaims:
         a = _peak(rise, np.full(shape, -LARGEST), LARGEST)
         b = a + claim
         return np.asarray(
-            x * log_ndtr(b) + x_not * log_ndtr(-b) + y * log_ndtr(a) + y_not * log_ndtr(-a)
+            x * scipy.special.log_ndtr(b)
+            + x_not * scipy.special.log_ndtr(-b)
+            + y * scipy.special.log_ndtr(a)
+            + y_not * scipy.special.log_ndtr(-a)
         )
 
 
@@ -138,11 +146,11 @@ PEAK_HALVINGS = 30  # find a maximum to 1e-9 of an interval's length, which is e
 
 def _normal_quantile(rate: Floats) -> Floats:
     """Normal quantile of a rate that is given as a logit, computed from its smaller tail."""
-    return np.asarray(np.copysign(ndtri(expit(-np.abs(rate))), rate))
+    return np.asarray(np.copysign(scipy.special.ndtri(scipy.special.expit(-np.abs(rate))), rate))
 
 
 def _mills(a: Floats) -> Floats:
-    return np.asarray(np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi))
+    return np.asarray(np.exp(-a * a / 2 - scipy.special.log_ndtr(a)) / math.sqrt(2 * math.pi))
 
 
 def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) -> Floats:
@@ -162,19 +170,19 @@ def log_likelihood_ratio(
     n, m = trials.n, trials.m
     free = _log_binomial(x, n) + _log_binomial(y, m)
     with np.errstate(invalid="ignore"):
-        observed = claims.smallest(logit(x / n), logit(y / m))
+        observed = claims.smallest(scipy.special.logit(x / n), scipy.special.logit(y / m))
     inside = (x * m <= y * n) | (observed <= claim)
     return np.where(inside, 0.0, 2 * (free - claims.log_likelihood(x, y, trials, claim)))
 
 
 def _log_binomial(x: Floats, n: int) -> Floats:
     """Largest log likelihood of x successes in n trials, without the binomial coefficient."""
-    return np.asarray(xlogy(x, x / n) + xlogy(n - x, 1 - x / n))
+    return np.asarray(scipy.special.xlogy(x, x / n) + scipy.special.xlogy(n - x, 1 - x / n))
 
 
 def critical(confidence: float) -> float:
     """The ratio at which a claim is rejected. Its value cannot make a bound invalid."""
-    return float(ndtri(max(confidence, 0.75))) ** 2
+    return float(scipy.special.ndtri(max(confidence, 0.75))) ** 2
 
 
 def approximate_limit(x: int, y: int, trials: _Trials, claims: _Claims, confidence: float) -> float:
@@ -287,12 +295,12 @@ def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
 def _limits(x: int, n: int, alpha: float) -> tuple[float, float]:
     """Clopper-Pearson limits of a rate, as logits, each at alpha."""
     limits = (binomial_lower(x, n, alpha), binomial_upper(x, n, alpha))
-    return float(logit(limits[0])), float(logit(limits[1]))
+    return float(scipy.special.logit(limits[0])), float(scipy.special.logit(limits[1]))
 
 
 def _window(m: int, q: tuple[float, float]) -> Ints:
     """Counts with non-negligible probability between two logits (Bernstein: 1e-20)."""
-    low, high = (float(expit(at)) * m for at in q)
+    low, high = (float(scipy.special.expit(at)) * m for at in q)
     far = [40 + 10 * math.sqrt(mean * (1 - mean / m)) for mean in (low, high)]
     return np.arange(max(0, math.floor(low - far[0])), min(m, math.ceil(high + far[1])) + 1)
 
@@ -330,15 +338,21 @@ class _Region:
         """(points, ys) probability of the canary-in counts of the region."""
         n, edge = self.trials.n, self.edge
         some = np.clip(edge, 1, n)
-        tails = betainc(some, n - some + 1, expit(p)[:, None])
+        tails = scipy.special.betainc(some, n - some + 1, scipy.special.expit(p)[:, None])
         return np.where(edge > n, 0.0, np.where(edge < 1, 1.0, tails))
 
     def masses(self, q: Floats) -> Floats:
         """(points, ys) probability of each canary-out count."""
         m, y = self.trials.m, self.ys
-        ways = gammaln(m + 1) - gammaln(y + 1) - gammaln(m - y + 1)
+        ways = (
+            scipy.special.gammaln(m + 1)
+            - scipy.special.gammaln(y + 1)
+            - scipy.special.gammaln(m - y + 1)
+        )
         q = q[:, None]
-        return np.asarray(np.exp(ways + y * log_expit(q) + (m - y) * log_expit(-q)))
+        return np.asarray(
+            np.exp(ways + y * scipy.special.log_expit(q) + (m - y) * scipy.special.log_expit(-q))
+        )
 
     def improbable(self, tails: Floats, q: Floats, kept: float) -> Bools:
         """Whether the region is too improbable, given its canary-in tails."""
@@ -430,7 +444,7 @@ def _below_line(x: int, y: int, n: int, epsilon: float, delta: float, level: flo
     region = _Region(_Trials(n, n), ys, n - np.maximum.accumulate(low))  # by failures of p
 
     def chances(p: Floats, q: Floats) -> Floats:
-        one, other = (np.clip(logit(rate), -LARGEST, LARGEST) for rate in (p, q))
+        one, other = (np.clip(scipy.special.logit(rate), -LARGEST, LARGEST) for rate in (p, q))
         return np.asarray(np.einsum("py,py->p", region.tails(-one), region.masses(other)))
 
     ends = last * np.sin(np.linspace(0, math.pi / 2, 65)) ** 2
@@ -461,14 +475,16 @@ def _rejects(
     spent = NUISANCE_SHARE * (1 - confidence)
     kept = (1 - confidence) * (1 - NUISANCE_SHARE - OUTWARDS)
     boxes = [
-        [logit(limit(k, n, spent / 4)) for limit in (binomial_lower, binomial_upper)]
+        [scipy.special.logit(limit(k, n, spent / 4)) for limit in (binomial_lower, binomial_upper)]
         for k, n in ((xs, trials.n), (ys, trials.m))
     ]
     (p_low, p_high), (q_low, q_high) = boxes
     p, q = _edge_points(claims, epsilon, boxes)
     window = _window(trials.m, (float(q_low.min()), float(q_high.max())))
     with np.errstate(invalid="ignore", divide="ignore"):
-        observed = claims.smallest(logit(xs / trials.n)[:, None], logit(ys / trials.m))
+        observed = claims.smallest(
+            scipy.special.logit(xs / trials.n)[:, None], scipy.special.logit(ys / trials.m)
+        )
     sure = (xs[:, None] * trials.m > ys * trials.n) & (observed > epsilon)
     likely = sure.copy()
     for at, edge in _critical_edges(p, q, window, trials, claims, confidence, kept):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from leakbound._check import confidence_level, delta_value
 from leakbound.errors import UsageError
@@ -292,4 +292,4 @@ class MixedEProcess(AnytimeTest):
             )
         if len(found) == 1:
             return np.asarray(found[0][0] + found[0][1])
-        return np.asarray(logsumexp([log + path for log, path in found], axis=0))
+        return np.asarray(scipy.special.logsumexp([log + path for log, path in found], axis=0))

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+import scipy
 
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
@@ -140,7 +140,7 @@ def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats, wary: 
         p, q = (_forecast(values, one, starts) for values, one in zip((x, y), prior, strict=True))
         a, b = project(p, q, slopes, deltas)
         gains = bets * (_gains(x, p, a, segment) + _gains(y, q, b, segment))
-        path = logsumexp(gains.cumsum(-1) + weight[..., None], axis=2)
+        path = scipy.special.logsumexp(gains.cumsum(-1) + weight[..., None], axis=2)
         total = np.logaddexp(total, path)
     return total
 
@@ -290,4 +290,4 @@ class CodeBet(LevelTest):
         yes = np.where(bets, np.log(rates / np.where(bets, most, 0.5)), 0.0)
         no = np.where(bets, np.log((1 - rates) / (1 - np.where(bets, most, 0.0))), 0.0)
         gains = hits * yes + misses * no + np.log(WEIGHTS)[None, :, None]
-        return np.asarray(logsumexp(gains, axis=1))
+        return np.asarray(scipy.special.logsumexp(gains, axis=1))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate, repeat, takewhile
 
 import numpy as np
-from scipy.special import softmax
+import scipy
 
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats, Ints
@@ -178,7 +178,11 @@ class StakeRule:
         best = growth.argmax(-1)
         line, at = np.divmod(best, past.sums.shape[2])
         first = np.array([0, growth.shape[-1] // past.sums.shape[2]], np.int64)
-        return line + first, np.asarray(at, np.int64), np.asarray(softmax(growth.max(-1), -1))
+        return (
+            line + first,
+            np.asarray(at, np.int64),
+            np.asarray(scipy.special.softmax(growth.max(-1), -1)),
+        )
 
     def _stake(
         self, mean: Floats, square: Floats, total: Floats, seen: Ints, largest: Floats

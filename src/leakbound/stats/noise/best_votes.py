@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+import scipy
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
@@ -29,7 +29,7 @@ def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -
         part = slice(first, first + BLOCK)
         gap = (one[part, None] - others[part]) / sigma  # (b, m)
         for at, threshold in enumerate(thresholds):
-            below = ndtr(gap[:, :, None] - threshold / sigma + NOISE)
+            below = scipy.special.ndtr(gap[:, :, None] - threshold / sigma + NOISE)
             found[part, at] = below.prod(1) @ DENSITY
     return np.clip(found, 0.0, 1.0)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, chdtr, chdtrc, ndtr, ndtri
+import scipy
 
 from leakbound._check import floats, positive, within
 from leakbound.errors import UsageError
@@ -116,8 +116,9 @@ def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float =
 def _test(z: Floats, smooth: Floats, level: float, step: float | None) -> NoiseFit:
     """All tests of values that are standard normal if the noise fits."""
     square, repeats = float((smooth**2).sum()), z.size - np.unique(z).size
+    tails = scipy.special.chdtr(z.size, square), scipy.special.chdtrc(z.size, square)
     return NoiseFit(
-        _shape(smooth), z.shape[0], _two_sided(chdtr(z.size, square), chdtrc(z.size, square)),
+        _shape(smooth), z.shape[0], _two_sided(*tails),
         math.erfc(abs(float(smooth.sum())) / math.sqrt(2 * z.size)), _independence(smooth),
         0.0 if step is None and repeats > z.size // ROUNDING else 1.0,
         math.sqrt(float((z**2).sum()) / z.size), level, step,
@@ -156,7 +157,9 @@ def _smooth(z: Floats, step: float, rounded: bool) -> Floats:
     half = int(TAILS / step) + 1
     at = np.arange(-half, half + 1)
     if rounded:  # P(the nearest multiple of the step is `at`), from the lower tail of both
-        mass = ndtr((-np.abs(at) + 0.5) * step) - ndtr((-np.abs(at) - 0.5) * step)
+        mass = scipy.special.ndtr((-np.abs(at) + 0.5) * step) - scipy.special.ndtr(
+            (-np.abs(at) - 0.5) * step
+        )
     else:
         mass = np.exp(-((at * step) ** 2) / 2)
     mass /= mass.sum()
@@ -164,7 +167,7 @@ def _smooth(z: Floats, step: float, rounded: bool) -> Floats:
     index = np.clip(np.round(z / step), -half, half).astype(int) + half
     uniform = np.random.default_rng(0).random(z.shape)  # drawn by the test, not from the values
     quantile = below[index] + uniform * mass[index]
-    return np.asarray(ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))
+    return np.asarray(scipy.special.ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))
 
 
 def _columns(residuals: Floats) -> Floats:
@@ -189,7 +192,7 @@ def _two_sided(low: float, high: float) -> float:
 
 def _shape(z: Floats) -> float:
     flat = np.sort(z, axis=None)
-    n, cdf = flat.size, ndtr(flat)
+    n, cdf = flat.size, scipy.special.ndtr(flat)
     at = np.arange(n)
     distance = float(np.maximum((at + 1) / n - cdf, cdf - at / n).max())
     return min(1.0, 2 * math.exp(-2 * n * distance**2))
@@ -204,6 +207,6 @@ def _independence(z: Floats) -> float:
 
 def _coins(heads: int, n: int) -> float:
     """Exact two-sided p-value of `heads` in n fair tosses."""
-    low = 1.0 if heads >= n else float(betainc(n - heads, heads + 1, 0.5))
-    high = 1.0 if heads <= 0 else float(betainc(heads, n - heads + 1, 0.5))
+    low = 1.0 if heads >= n else float(scipy.special.betainc(n - heads, heads + 1, 0.5))
+    high = 1.0 if heads <= 0 else float(scipy.special.betainc(heads, n - heads + 1, 0.5))
     return _two_sided(low, high)

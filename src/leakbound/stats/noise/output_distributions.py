@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from leakbound._check import delta_value, epsilon_value, within
 from leakbound.errors import UsageError
@@ -40,7 +40,7 @@ class GaussianLaw:
         spread = self.sigma * float(np.linalg.norm(weights))
         if spread == 0:
             return np.asarray(middle >= levels, float)
-        return np.asarray(ndtr((middle - levels) / spread))
+        return np.asarray(scipy.special.ndtr((middle - levels) / spread))
 
     def difference_chances(self, one: int, other: int, scale: float, levels: Floats) -> Floats:
         """(K,) chances that the scaled difference of two noisy counts is at or above each level."""

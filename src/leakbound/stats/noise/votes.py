@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+import scipy
 
 from leakbound._check import MOST, positive, whole
 from leakbound._check import count as whole_number
@@ -114,7 +114,7 @@ class VoteScores:
         """P(value + noise > threshold), in the shape of `values` with (K,) appended."""
         with np.errstate(over="ignore"):
             gap = (np.asarray(values, float)[..., None] - self.thresholds) / self.sigma
-        return np.asarray(ndtr(gap))
+        return np.asarray(scipy.special.ndtr(gap))
 
     def support(self) -> tuple[Floats, Floats]:
         """(xs, ys), each (states, K): scores whose convex hull contains those of every pair.

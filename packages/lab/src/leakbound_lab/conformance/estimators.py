@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import get_args
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 from scipy.stats import binom
 
 from leakbound.errors import UsageError
@@ -42,7 +42,7 @@ class RandomizedResponse:
     def truth(self) -> Bounds:
         """epsilon at `DELTA`, and the least mu for which the system is mu-GDP."""
         right = 1 - self.wrong
-        return Bounds(math.log((right - DELTA) / self.wrong), float(2 * ndtri(right)))
+        return Bounds(math.log((right - DELTA) / self.wrong), float(2 * scipy.special.ndtri(right)))
 
     pair_truth = truth  # all pairs are alike
 
@@ -76,14 +76,17 @@ class _GaussianVotes:
         """epsilon at `DELTA` and mu, from the noisy margin at every threshold."""
         spread, low = self.sigma * math.sqrt(2), -self.voters
         tau = np.linspace(low - 8 * spread, low + 2 + 8 * spread, 20_001)
-        fpr, hit = ndtr((low - tau) / spread), ndtr((low + 2 - tau) / spread)
+        fpr, hit = (
+            scipy.special.ndtr((low - tau) / spread),
+            scipy.special.ndtr((low + 2 - tau) / spread),
+        )
         tpr = self.noticed * hit + (1 - self.noticed) * fpr
         ratios = [
             np.log(np.maximum(high - DELTA, 1e-300) / less)
             for high, less in ((tpr, fpr), (1 - fpr, 1 - tpr))
         ]
         inside = (fpr > 1e-12) & (tpr < 1 - 1e-12)
-        mu = (ndtri(tpr[inside]) - ndtri(fpr[inside])).max()
+        mu = (scipy.special.ndtri(tpr[inside]) - scipy.special.ndtri(fpr[inside])).max()
         return Bounds(max(float(ratio[inside].max()) for ratio in ratios), float(mu))
 
     @property

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from leakbound.privacy import (
     ApproxDP,
@@ -245,7 +245,7 @@ def resample_then_cp(broken: bool, rng: Rng) -> AuditorFinding:
     for _ in range(AUDITS):
         votes = rng.binomial(4, 0.1, (2, 200)).astype(float)
         if broken:  # trials at or above 1: each is one of the votes, drawn anew, and fresh noise
-            tp, fp = rng.binomial(n, ndtr(votes - 1.0).mean(1)).tolist()
+            tp, fp = rng.binomial(n, scipy.special.ndtr(votes - 1.0).mean(1)).tolist()
         else:
             tp, fp = (votes + rng.normal(0, 1.0, votes.shape) >= 1.0).sum(1).tolist()
         found += (clopper_pearson(tp, n - tp, fp, n - fp).epsilon or 0.0) > 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, bdtrc
+import scipy
 
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.two_samples import rank_test
@@ -65,10 +65,12 @@ def compare_with_number(sample: Sample, number: float) -> PValues:
     kinds, scale = set(sample.values), max(sample.values, default=0.0)
     if scale in (1.0, 100.0) and kinds <= {0.0, scale} and 0 < number < scale:
         hits, rate = round(sum(sample.values) / scale), number / scale
-        up = 1.0 if hits == 0 else float(bdtrc(hits - 1, sample.n, rate))
+        up = 1.0 if hits == 0 else float(scipy.special.bdtrc(hits - 1, sample.n, rate))
         units = f"{sample.n} {_plural(sample.unit)}"
         gap = sample.mean - number
-        return PValues(up, float(bdtr(hits, sample.n, rate)), "binomial test", units, gap)
+        return PValues(
+            up, float(scipy.special.bdtr(hits, sample.n, rate)), "binomial test", units, gap
+        )
     return _signs(np.array(sample.values) - number, sample.unit)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
@@ -35,7 +35,7 @@ def accuracy_ceiling(result: AuditResult) -> float:
     """Largest accuracy of any attack on this mechanism, according to its guarantee."""
     found, delta = result.guarantee, result.claim.delta
     if found.mu is not None:
-        return 100 * float(ndtr(found.mu / 2))
+        return 100 * float(scipy.special.ndtr(found.mu / 2))
     if math.isinf(found.epsilon):
         return 100.0
     return 100 * min(1.0, (1 + delta * math.exp(-found.epsilon)) / (1 + math.exp(-found.epsilon)))

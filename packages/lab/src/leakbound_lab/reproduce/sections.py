@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
+import scipy
 
 from leakbound_lab.reproduce.claim_tests import EXACT
 from leakbound_lab.reproduce.outcomes import OUTCOMES, ClaimOutcome, TestedInequality
@@ -204,7 +204,9 @@ def _half(sample: Sample) -> float:
     """Half the width of the 95 % t interval of a mean; 0 for a single unit."""
     if sample.deviation is None:
         return 0.0
-    return float(stdtrit(sample.n - 1, 0.975)) * sample.deviation / math.sqrt(sample.n)
+    return (
+        float(scipy.special.stdtrit(sample.n - 1, 0.975)) * sample.deviation / math.sqrt(sample.n)
+    )
 
 
 HEAD = ("setting", "quantity", "the paper prints", "this run")

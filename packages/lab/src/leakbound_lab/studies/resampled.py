@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+import scipy
 
 from leakbound._check import count, delta_value, positive
 from leakbound.errors import UsageError
@@ -68,7 +68,7 @@ def _above(votes: Floats, tau: Floats, sigma: float, n: int, rng: np.random.Gene
     """(thresholds,) how many of n resampled noisy votes exceed each threshold."""
     values, weights = np.unique(votes, return_counts=True)
     chosen = rng.multinomial(n, weights / weights.sum())
-    below = ndtr((tau - values[:, None]) / sigma)
+    below = scipy.special.ndtr((tau - values[:, None]) / sigma)
     cells = np.clip(np.diff(below, axis=1, prepend=0.0, append=1.0), 0.0, 1.0)
     counts = sum(
         rng.multinomial(k, cell / cell.sum()) for k, cell in zip(chosen, cells, strict=True)

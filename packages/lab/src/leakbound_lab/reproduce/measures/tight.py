@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from scipy.special import ndtr
+import scipy
 
 from leakbound.mechanisms import FewShot, ReportNoisyMax, ZeroShot
 from leakbound.models import Complete, Model, Request
@@ -114,7 +114,10 @@ def partitions(
 def perfect_attack_epsilon(parts: int, epsilon: float) -> float:
     """What a released label reveals about votes (1, T - 1) against (0, T)."""
     sigma = ReportNoisyMax.calibrated(epsilon, DELTA, parts, "classical").sigma
-    tp, fp = (round(TRIALS * float(ndtr((2 * k - parts) / (math.sqrt(2) * sigma)))) for k in (1, 0))
+    tp, fp = (
+        round(TRIALS * float(scipy.special.ndtr((2 * k - parts) / (math.sqrt(2) * sigma))))
+        for k in (1, 0)
+    )
     return gdp(tp, TRIALS - tp, fp, TRIALS - fp, DELTA).details["implied_epsilon"]
 
 

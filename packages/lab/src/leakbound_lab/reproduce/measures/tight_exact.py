@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.special import log_softmax, ndtr, softmax
+import scipy
 
 from leakbound.attacks import Attack, DistanceGap, Natural, SignalPair
 from leakbound.auditing.design.pairs import design
@@ -103,7 +103,9 @@ def vote_places(context: RecipeContext, votes: Sequence[Sequence[int]]) -> Itera
         setting = f"[{k}, {parts - k}] against [{k - 1}, {parts - k + 1}]"
         one, other = (GaussianLaw(np.array([v, parts - v], float), sigma) for v in (k, k - 1))
         mu = exact_privacy_loss(one, other, DELTA).mu or 0.0
-        tpr, fpr = (float(ndtr((2 * v - parts) / (math.sqrt(2) * sigma))) for v in (k, k - 1))
+        tpr, fpr = (
+            float(scipy.special.ndtr((2 * v - parts) / (math.sqrt(2) * sigma))) for v in (k, k - 1)
+        )
         yield MeasuredValue(setting, Quantity.MU, mu, f"{mu:.4f}")
         ratio = math.log(tpr / fpr)
         yield MeasuredValue(setting, Quantity.RATE_RATIO, ratio, f"{ratio:.4f}")
@@ -197,10 +199,12 @@ def convergence_of_experts(
     for n in examples:
         noise = np.random.default_rng([n, 34]).uniform(-1, 1, (DRAWS, n, EXPECTED.size))
         sums = (EXPECTED + noise).sum(1)  # of contributions within 1 of their mean
-        rooted = softmax((sums + RESIDUAL) / n, axis=1)
-        away = _total_variation(rooted, softmax(EXPECTED))
+        rooted = scipy.special.softmax((sums + RESIDUAL) / n, axis=1)
+        away = _total_variation(rooted, scipy.special.softmax(EXPECTED))
         yield _exact(f"n = {n}, n-th root, as in the theorem", Quantity.TOTAL_VARIATION, away)
-        apart = _total_variation(softmax(sums + RESIDUAL, axis=1), softmax(sums, axis=1))
+        apart = _total_variation(
+            scipy.special.softmax(sums + RESIDUAL, axis=1), scipy.special.softmax(sums, axis=1)
+        )
         yield _exact(f"n = {n}, as a model answers", Quantity.TOTAL_VARIATION, apart)
 
 
@@ -228,8 +232,10 @@ def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator
 def _work_out(lam: float) -> tuple[Floats, Floats]:
     """(contexts,) ratios of influence and λ ΔPMI, and fractions of the bound."""
     logits = np.random.default_rng([31]).normal(0, 2, (3, CONTEXTS, VOCABULARY))
-    prior, whole, without = (log_softmax(each, axis=1) for each in logits)
-    mixed = [log_softmax(lam * one + (1 - lam) * prior, axis=1) for one in (whole, without)]
+    prior, whole, without = (scipy.special.log_softmax(each, axis=1) for each in logits)
+    mixed = [
+        scipy.special.log_softmax(lam * one + (1 - lam) * prior, axis=1) for one in (whole, without)
+    ]
     token = whole.argmax(1)[:, None]
     moved = np.take_along_axis(mixed[0] - mixed[1], token, 1)[:, 0]
     pmi = whole - without  # the difference of both PMIs; the prior cancels
