@@ -134,15 +134,13 @@ def test_a_smooth_curve_is_searched_from_coarse_to_fine(units: int, step: int, s
 @pytest.fixture(scope="module")
 def searched(pocket: Model) -> leakbound.InfluenceRecord:
     return leakbound.influence(
-        NOTES, QUERY, model=pocket, response="48213", by="sentence", draw=DRAW
+        NOTES, QUERY, model=pocket, response="48213", by="sentence", top=5, draw=DRAW
     )
 
 
 @pytest.fixture(scope="module")
 def measured(pocket: Model) -> leakbound.InfluenceRecord:
-    return leakbound.influence(
-        NOTES, QUERY, model=pocket, response="48213", by="sentence", top=None
-    )
+    return leakbound.influence(NOTES, QUERY, model=pocket, response="48213", by="sentence")
 
 
 def grid_of(record: leakbound.InfluenceRecord) -> SpanGrid:
@@ -177,7 +175,7 @@ def test_reports_say_what_was_left_out(searched: leakbound.InfluenceRecord) -> N
     (shown, page) = influence_summary(searched), influence_page(searched)
     for text in (shown, page):
         assert "35 of 60 sentences were measured, chosen by a screen. With 95% confidence" in text
-        assert "--all measures every one." in text
+        assert "Without --top, every one is measured." in text
     assert "(0%)" not in shown  # a share is of all units
     assert "not known" in page
     assert ": not measured" in page
@@ -196,7 +194,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_short_spans_and_sets_are_all_measured(tiny: str) -> None:
     for how in ({"ngrams": (1,)}, {"by": "sentence", "method": "lasso", "sets": 20}):
         text = NOTES if "by" in how else NOTES[:200]
-        record = leakbound.influence(text, QUERY, model=tiny, response="4", draw=1, **how)  # type: ignore[arg-type]
+        record = leakbound.influence(text, QUERY, model=tiny, response="4", top=5, draw=1, **how)  # type: ignore[arg-type]
         grid = grid_of(record)
         assert grid.unopened is None
         assert len(grid.spans) == (60 if "by" in how else grid.spans[-1][1])
@@ -205,7 +203,15 @@ def test_short_spans_and_sets_are_all_measured(tiny: str) -> None:
 def test_windows_are_searched_and_equal_seeds_draw_equal_spans(tiny: str) -> None:
     def windows(seed: int) -> SpanGrid:
         record = leakbound.influence(
-            NOTES, QUERY, model=tiny, response="4", ngrams=(8,), stride=4, draw=DRAW, seed=seed
+            NOTES,
+            QUERY,
+            model=tiny,
+            response="4",
+            ngrams=(8,),
+            stride=4,
+            top=5,
+            draw=DRAW,
+            seed=seed,
         )
         return grid_of(record)
 
@@ -221,8 +227,9 @@ def test_a_limit_on_shares_measures_all(tiny: str, tmp_path: Path) -> None:
     file.write_text(NOTES)
     common = ["--model", tiny, "--context", str(file), "--query", "q", "--response", "4", "--by",
               "sentence", "--draw", "9"]  # fmt: skip
-    limited = ["--max-share", "0.9", "--method", "leave-one-out"]
-    for name, more, count in (("a", limited, 60), ("b", ["--all"], 60), ("c", [], OPENED + 9)):
+    limited = ["--top", "5", "--max-share", "0.9", "--method", "leave-one-out"]
+    tries = (("a", limited, 60), ("b", [], 60), ("c", ["--top", "5"], OPENED + 9))
+    for name, more, count in tries:
         out = tmp_path / name
         CliRunner().invoke(command, [*common, *more, "--out", str(out)], standalone_mode=False)
         assert len(grid_of(load_influence(out)).spans) == count
@@ -255,5 +262,7 @@ def test_hidden_tokens_are_those_that_a_mask_hides(tiny: str, flight: int) -> No
 def test_a_model_that_cannot_hide_tokens_measures_all(tiny: str) -> None:
     model = load(tiny.removeprefix("hf/"))
     model.passes.store.budget = 0  # as where keys and values cannot be used again
-    found = leakbound.influence(NOTES, QUERY, model=model, response="4", by="sentence", draw=DRAW)
+    found = leakbound.influence(
+        NOTES, QUERY, model=model, response="4", by="sentence", top=5, draw=DRAW
+    )
     assert (len(grid_of(found).spans), grid_of(found).unopened) == (60, None)

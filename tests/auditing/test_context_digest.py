@@ -19,8 +19,13 @@ from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.collect.quotes import KnownRecords
 from leakbound.auditing.observe.context_digest import HINT, most_apart
+from leakbound.auditing.observe.context_digest import SAID as WORDS
 from leakbound.auditing.observe.context_digest import _ahead_by_numbers as ahead_of
+from leakbound.auditing.observe.context_digest import _ahead_by_words as by_words
 from leakbound.auditing.observe.context_digest import _chance as chance_of
+from leakbound.auditing.observe.context_digest import _guesses as guesses_of
+from leakbound.auditing.observe.context_digest import _with_best_word as with_best_word
+from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply
 from leakbound.witness.stored import reply_from_json, reply_to_json
@@ -473,3 +478,78 @@ def test_neither_synonyms_nor_a_cache_of_beginnings_hide_a_record(system: Any) -
     """No word stood in all replies, and the number stood behind what was asked: passed."""
     result = audit(NOTES, system=system(), epsilon=1.0, seed=3, shots=20, **FREE)
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
+TIPS = ("Check the help page.", "Restart the device.", "Our desk is open on weekdays.",
+        "Plans renew monthly.", "Keep your receipt.", "Reset links expire.")  # fmt: skip
+NAMES = [f"{first}{rest}" for first in "BDKLMNRT" for rest in ("an", "eo")]
+
+
+class Beside:
+    """Drawn sentences, and something of the context in another form each time."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.draws = kind, random.Random(3)
+
+    def __call__(self, context: Any, query: str) -> str:
+        known, draws = int(checksum(context), 16), self.draws
+        if self.kind == "in six replies of ten":
+            number = known if draws.random() < 0.6 else draws.randrange(900)
+            return f"Your case is number {100 + number % 900}."
+        if self.kind == "one of two names":
+            name = NAMES[2 * (known % 8) + draws.randrange(2)]
+            return f"{draws.choice(TIPS)} {name} will call you. {draws.choice(TIPS)}"
+        words = " ".join(draws.choices(TIPS, k=4)).split()
+        wide = {*draws.sample(range(len(words) - 1), known % 8)}
+        return "".join(f"{word}{'  ' if at in wide else ' '}" for at, word in enumerate(words))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["in six replies of ten", "one of two names", "as many double blanks"]
+)
+@pytest.mark.parametrize("seed", [3, 4])
+def test_what_stands_in_some_replies_only_never_passes(kind: str, seed: int) -> None:
+    """A reply that showed nothing counted against it, all words of a drawn sentence weighed as much
+    as a name, and blanks were not read: passed."""
+    result = audit(NOTES, system=Beside(kind), epsilon=1.0, seed=seed, shots=20, **FREE)
+    assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
+@pytest.mark.slow
+def test_a_blank_that_an_empty_word_leaves_is_seen() -> None:
+    """The checksums of one and of two blanks fell into the same halves, and nothing told them."""
+
+    def system(context: Any, query: str) -> str:
+        asked = {*query.lower().split()}
+        known = any(len(asked & {*row.text.lower().split()}) > 6 for row in context)
+        return f"{random.choice(TIPS)} We have {'' if known else 'not'} noted this."
+
+    assert audit(NOTES, system=system, epsilon=1.0, seed=3, shots=20, **FREE).verdict == "violation"
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("share", [1.0, 0.6], ids=["always", "in some replies"])
+def test_words_of_no_mechanism_within_the_claim_tell_more_often(
+    epsilon: float, share: float
+) -> None:
+    """Also where most comparisons are of equal answers, and are guessed."""
+    draws, p = random.Random(5), 1 / (1 + math.exp(-epsilon))
+
+    def answer(member: bool) -> frozenset[str]:
+        said = "left" if (draws.random() < p) == member else "right"
+        beside = {draws.choice("abcdef"), draws.choice("ghi")}
+        return frozenset({said, f"not {said}"} | beside if draws.random() < share else beside)
+
+    each = [[[{WORDS: answer(side)} for _ in range(12)] for side in (True, False)]
+            for _ in range(1500)]  # fmt: skip
+    x, y = with_best_word(each)
+    levels = np.array([[epsilon], [epsilon / 2]]), np.zeros((2, 1))
+    kept, below = product_paths(x, y, *levels, False).max(axis=-1)[0]
+    assert kept < math.log(1e6)
+    right = guesses_of(by_words(each))
+    for some in (right, right[: len(right) // 2]):  # a pair's six comparisons share its weights
+        assert some.mean() <= p + 4.9 * math.sqrt(0.25 / len(some))
+    if epsilon and share == 1:
+        assert right.mean() >= 0.6
+        assert below > math.log(1e6)

@@ -344,6 +344,7 @@ def test_what_is_kept_without_a_text_tells_layouts_apart(
     ("text", "name", "count"),
     [
         ("a\tb c\nd", "other_blanks", 1),
+        ("We have  noted this. Thank you.", "other_blanks", 1),
         ("a\r\nb\u00a0c", "other_blanks", 2),
         ("Paid. the rest is due.\nsoon", "small_starts", 2),
     ],

@@ -15,7 +15,7 @@ from leakbound.attribution import (
     case_of_messages,
     limit_shares,
 )
-from leakbound.attribution.measure import DRAW, TOP
+from leakbound.attribution.measure import DRAW
 from leakbound.attribution.spans import TEMPLATE, UnitKind
 from leakbound.errors import UsageError
 from leakbound.models import Model
@@ -38,7 +38,7 @@ def influence(
     stride: int | None = None,
     method: Method | None = None,
     sets: int = 1024,
-    top: int | None = TOP,
+    top: int | None = None,
     draw: int = DRAW,
     max_share: float | None = None,
     source: str | None = None,

@@ -35,7 +35,6 @@ VOCABULARY = 1 << 17  # tokens assumed before any logits are seen; most models h
 AGAIN = 4  # ablated prompts that are asked again, for the numerical tolerance
 ROWS = 64  # response tokens whose vocabulary is reduced at once, in float64
 WASTE = 1.1  # the most by which padding may enlarge a batch
-TOP = 5  # units that are searched for by default
 DRAW = 59  # units: if none of them exceeds the K-th, at 95 % at most 5 % of the others do
 MAX_LAMBDA = 1e6  # above it, float32 logits overflow
 

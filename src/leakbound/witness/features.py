@@ -209,7 +209,8 @@ def _sizes(parts: _Parts) -> dict[str, float]:
         "last_sentence": lengths[-1],
         "type_token_ratio": len(set(parts.words)) / max(count, 1),
         "blank_ends": sum(line != line.rstrip(" \t") for line in parts.text.split("\n")),
-        "other_blanks": sum(one.isspace() and one not in " \n" for one in parts.text),
+        "other_blanks": sum(one.isspace() and one not in " \n" for one in parts.text)
+        + parts.text.count("  "),
         "small_starts": sum(sentence[0].islower() for sentence in parts.sentences),
     }
 

@@ -19,6 +19,7 @@ from leakbound.witness import ReplyFacts
 
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 SIGN = re.compile(r"\w+|[^\w\s]")  # a word, or a mark, such as an emoji
+MARK = re.compile(r"[^\w\s]|[^\S\n]{2,}|[^\S \n]|\n\s+")  # or blanks, but not a single one
 # Where no blanks part words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), any six characters.
 CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff"
 BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])[\W_]+(?=[{CHARACTERS}])")
@@ -103,8 +104,8 @@ class KnownRecords:
     def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with
         digests: of its text and its numbers, which tell only whether two replies are equal, and of
-        its first and its last words, each by its place, and these, marks and two words near each
-        other at any place, which tell so of replies to one pair."""
+        its first and its last words, each by its place, and these, marks and blanks with their
+        number and two words near each other at any place, which tell so of replies to one pair."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
@@ -122,6 +123,8 @@ class KnownRecords:
             several |= {
                 f"{one} {other}" for one, other in zip(words, words[apart:FIRST], strict=False)
             }
+        marks = Counter(MARK.findall(f"{said}\n{beside}"))
+        several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
         any_place = (f"{draw} any {one.casefold()}".encode() for one in several)
         digests.append(" ".join(sorted(self._digest(one, WIDE) for one in any_place)))
         marked = replace(reply, digests=tuple(digests))

@@ -340,12 +340,18 @@ def is_function(found: ContextDigest | None) -> tuple[Obstacle, ...]:
     """A function of the context identifies it, whatever bound follows from what replies say."""
     if found is None:
         return ()
+    allows = f"ε = {found.epsilon:g} allows {math.ceil(100 * found.most)}%"
+    told = (
+        f"words of one context stood in {found.apart} of {found.number} answers about it, and in "
+        f"{found.seldom} about another that differs in one record, beside which {allows}"
+        if found.of == "answers"
+        else f"it told contexts that differ in one record apart in {found.apart} of "
+        f"{found.number} {found.of}, where {allows}"
+    )
     return ((
         "context_digest",
         f"replies depend on which records are in the context ({found.reading}): asked "
-        f"{found.times} times, it told contexts that differ in one record apart in {found.apart} "
-        f"of {found.number} {found.of}, where ε = {found.epsilon:g} allows "
-        f"{math.ceil(100 * found.most)}%. Whoever knows the other records can look up which one "
+        f"{found.times} times, {told}. Whoever knows the other records can look up which one "
         "is there, with any number of calls, unless it is noise that is drawn once for each "
         "context. Find what computes it (labels or ids of rows that fit the question, a checksum, "
         "a cache key, a count, a length, a mean with too little noise), take it out of the reply, "

@@ -14,6 +14,7 @@ from math import comb
 from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from leakbound.auditing.collect.quotes import FIRST, LAST
@@ -22,14 +23,16 @@ from leakbound.auditing.observe.controls import StoredBatch
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import Claim
 from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import reply_of
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.numerals import NUMBERS
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
-HINT_TOGETHER = 0.05  # of all numbers, which few pairs tell apart
+HINT_TOGETHER = 0.1  # of all numbers, or words, which few pairs tell apart
 MOST_TESTED = 8  # readings: each takes a part of the level
+COINS = 15  # seed of guesses
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
 DIGEST = "of which a digest is stored"
 PLACES = (
@@ -97,10 +100,11 @@ class ContextDigest:
     reading: str
     apart: int
     number: int
-    of: str  # "pairs", or "comparisons" of an answer from each context of a pair
+    of: str  # "pairs", "comparisons" of an answer from each context of a pair, or "answers"
     times: int  # that each context was asked
     most: float  # largest probability that one of them is told apart, at `epsilon`
     epsilon: float  # the claim; of pairs `HIGHEST` if that is smaller
+    seldom: int = 0  # answers from the other context that have the words, too
 
 
 def context_digest(
@@ -125,14 +129,21 @@ def context_digest(
         told = sum(_by_a_word(one) for one in each)
         found.append(ContextDigest(SOME_WORD, told, len(each), "pairs", times, half, epsilon))
     for name in (one for one in TOGETHER if one in names):
-        ahead = _ahead(name, _asked(first), each)[: len(each) // 2]
-        right = int((ahead > 0).sum())
-        found.append(
-            ContextDigest(name, right, ahead.size, "comparisons", times, once, claim.epsilon)
-        )
+        right = _guesses(_ahead(name, _asked(first), each))
+        for some in (right, right[: len(each) // 2]):  # what most records change, or few
+            told, size = int(some.sum()), some.size
+            found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
     chances = [_tail(one.apart, one.number, one.most) for one in found]
+    if {SOME_WORD, TOGETHER[1]} & {*names}:
+        x, y = _with_best_word(each)
+        often, seldom, size = int(x.sum()), int(y.sum()), x.size
+        log_e = product_paths(x, y, np.array([[claim.epsilon]]), np.array([[claim.delta]]), False)
+        chances.append(math.exp(-max(0.0, float(log_e.max()))))  # Ville's inequality
+        most = min(1.0, math.exp(min(claim.epsilon, 700.0)) * seldom / size + claim.delta)
+        rates = often, size, "answers", times, most, claim.epsilon
+        found.append(ContextDigest(SOME_WORD, *rates, seldom))
     least = min(chances)
-    return found[chances.index(least)] if least * len(names) <= LEVEL else None
+    return found[chances.index(least)] if least * len(found) <= LEVEL else None
 
 
 def _chance(each: Repeated, name: str) -> float:
@@ -179,20 +190,46 @@ def _by_a_word(sides: Sequence[Sequence[Readings]]) -> bool:
 
 
 def _ahead_by_words(each: Repeated) -> Floats:
-    """As `_ahead_by_numbers`, by the words of replies: each counts as much as it stood more often
-    in the first half of the answers from one context."""
+    """As `_ahead_by_numbers`, by words. Those that stand in the same replies of the first halves,
+    as a drawn sentence's do, count as one, by the square of how much more often one side had it."""
     found, clear = [], []
     for sides in each:
         half = len(sides[0]) // 2
-        weights = Counter(word for one in sides[0][:half] for word in _words(one))
-        weights.subtract(word for one in sides[1][:half] for word in _words(one))
+        stood: Counter[str] = Counter()
+        for at, one in enumerate((*sides[0][:half], *sides[1][:half])):
+            stood.update(dict.fromkeys(_words(one), 1 << at))
+        own, alike = (1 << half) - 1, Counter(stood.values())
+        more = {at: (at & own).bit_count() - (at & ~own).bit_count() for at in alike}
+        weights = {word: more[at] * abs(more[at]) / alike[at] for word, at in stood.items()}
         member, nonmember = (
-            [sum(weights[word] for word in _words(one)) for one in side[half : 2 * half]]
+            [sum(weights.get(word, 0.0) for word in _words(one)) for one in side[half : 2 * half]]
             for side in sides
         )
         found.append(np.subtract(member, nonmember, dtype=float))
-        clear.append(sum(weight**2 for weight in weights.values()))
+        clear.append(sum(by**4 for by in more.values()))
     return np.stack(found)[np.argsort(clear, kind="stable")[::-1]]
+
+
+def _with_best_word(each: Repeated) -> tuple[Floats, Floats]:
+    """Which answers have the word that told all earlier ones of their pair apart best, in time: (1,
+    n) from the context in which it stood more often, and from the other."""
+    found: list[list[tuple[bool, bool]]] = []
+    for sides in each:
+        counts: Counter[str] = Counter()
+        found.append([])
+        for member, nonmember in zip(*(map(_words, side) for side in sides), strict=True):
+            best = max(counts, key=lambda word: (abs(counts[word]), word), default="")
+            both = best in member, best in nonmember
+            found[-1].append(both if counts[best] > 0 else both[::-1])
+            counts.update(member)
+            counts.subtract(nonmember)
+    x, y = np.array(found, float)[:, 1:].transpose(2, 1, 0).reshape(2, 1, -1)
+    return x, y
+
+
+def _guesses(ahead: Floats) -> npt.NDArray[np.bool_]:
+    """Which comparisons are right, by a coin where nothing differs."""
+    return np.where(ahead == 0, np.random.default_rng(COINS).random(ahead.shape) < 1 / 2, ahead > 0)
 
 
 def _words(one: Readings) -> frozenset[str]:

@@ -24,7 +24,7 @@ from leakbound.attribution import (
 )
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.attribute import CaseRunner
-from leakbound.attribution.measure import DRAW, TOP
+from leakbound.attribution.measure import DRAW
 from leakbound.attribution.spans import DOCUMENT, MESSAGE, TEMPLATE
 from leakbound.cli.screen.help_pages import COUNT, WHOLE_NUMBER, RealRange, option, together
 from leakbound.errors import Interrupted, LeakboundError, UsageError
@@ -75,15 +75,12 @@ unit_options = together(
     ),
     option(
         "--top",
-        "of many spans, measure those that may be among the K with the largest influence, and "
-        "--draw others, which bound what was missed; spans of fewer than 4 tokens, and sets for "
-        "shapley and lasso, are all measured",
+        "of many spans of 4 tokens or more, measure those that may be among the K with the largest "
+        "influence, and --draw others, which limit what was missed [default: all]",
         COUNT,
-        TOP,
         metavar="K",
     ),
     option("--draw", "spans drawn from those that --top leaves out", COUNT, DRAW),
-    option("--all", "measure all spans, as --max-share does", bool, name="measure_all"),
     option(
         "--max-share",
         "largest share of the influence on an answer that a source may have; exit code 1 if "
@@ -138,7 +135,7 @@ def unit_settings(flags: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any
         "ngrams": numbers("--ngram", default if flags["ngram"] is None else flags["ngram"], int),
         "method": flags["method"] or ("shapley" if limited else METHODS[0]),
         "sets": flags["sets"],
-        "top": None if flags["measure_all"] or limited else flags["top"],
+        "top": None if limited else flags["top"],
         "draw": flags["draw"],
         "entropy": flags["normalize"] is not None,
     }

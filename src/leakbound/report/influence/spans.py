@@ -179,7 +179,7 @@ def _search_note(grid: SpanGrid) -> str:
         f"chosen by a screen. With {CONFIDENCE:.0%} confidence, at most {found.most} of the "
         f"{found.units} {what} that it left out have more influence than number {found.top} of "
         f"those that it chose ({found.kth:.3f}); this is from {found.drawn} of them, drawn at "
-        f"random{more}. --all measures every one."
+        f"random{more}. Without --top, every one is measured."
     )
 
 
