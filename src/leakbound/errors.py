@@ -24,6 +24,7 @@ __all__ = [
     "TargetError",
     "UsageError",
     "findable",
+    "kind_of",
     "reason_of",
     "unknown_name",
     "why_no_file",
@@ -137,6 +138,12 @@ def why_no_file(path: Path) -> str:
     if path.is_symlink():
         return "is a symbolic link that leads to no file"
     return "does not exist"
+
+
+def kind_of(error: BaseException) -> str:
+    """The class of an exception of other people's code, unless its name may be private text."""
+    name = type(error).__name__
+    return name if name.isidentifier() and len(name) <= SHOWN else "an exception"
 
 
 def findable(path: str | Path) -> Path:

@@ -592,7 +592,7 @@ def test_a_key_goes_to_an_application_only_if_its_variable_is_named(
     [
         ((401, {}), "HTTP 401: it wants a key; put the key into an environment variable"),
         ((307, {}), "HTTP 307, a redirect, and no other address"),
-        ((404, b"<p>none</p>"), "nothing at this address; check the path"),
+        ((404, b"<p>none</p>"), "check the path. If that is its answer where it finds"),
         ((405, {}), "no POST at this address"),
         ((503, {}), "too busy, or not up yet"),
         ((200, b"<html></html>"), "answers with a web page; a service must answer with JSON"),

@@ -107,6 +107,18 @@ def test_a_session_is_closed_when_its_question_fails() -> None:
     assert SECRET not in str(error.value)
 
 
+def test_the_class_of_an_exception_says_nothing_of_a_row() -> None:
+    """It was printed whole: code can name a class after what it read."""
+
+    def system(context: Any, query: str) -> str:
+        raise type(context[0].text, (ValueError,), {})
+
+    with pytest.raises(TargetError, match="raised an exception") as error:
+        SystemMechanism(as_system(system, "s")).collect(TASK, [JOB], [0], Scripted())
+    assert SECRET not in str(error.value)
+
+
+
 def test_a_class_that_is_a_system_is_loaded_by_its_address(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from leakbound.systems import Reply\n"

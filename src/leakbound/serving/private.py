@@ -11,7 +11,14 @@ from itertools import product
 
 import numpy as np
 
-from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, TargetError, UsageError
+from leakbound.errors import (
+    BudgetExhausted,
+    Interrupted,
+    LeakboundError,
+    TargetError,
+    UsageError,
+    kind_of,
+)
 from leakbound.mechanisms.parts.base import NO_ANSWER
 from leakbound.mechanisms.parts.total_calls import TotalModel
 from leakbound.models import Embed, Model, require
@@ -302,7 +309,7 @@ class PrivateICL:
             ) from error
         except Exception as error:
             raise AnswerLost(
-                f"the answer was paid for and could not be made ({type(error).__name__}); what was "
+                f"the answer was paid for and could not be made ({kind_of(error)}); what was "
                 "spent stays spent, and asking again costs as much again."
             ) from error
         answered = text not in ("", NO_ANSWER)

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
-from leakbound.errors import LeakboundError, TargetError
+from leakbound.errors import LeakboundError, TargetError, kind_of
 from leakbound.models.content import join, text_only
 from leakbound.systems.calls import place_of
 from leakbound.systems.protocol import (
@@ -84,7 +84,7 @@ def _call(
         hint = "" if fits else f" Give what it takes{takes} with --system-option."
         raise TargetError(
             f"the system {name!r} could not be made: {what} raised "
-            f"{type(error).__name__}{place_of(error)} {given}.{hint}"
+            f"{kind_of(error)}{place_of(error)} {given}.{hint}"
         ) from None
 
 

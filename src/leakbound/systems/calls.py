@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from leakbound._check import positive, within
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError, UsageError, kind_of
 from leakbound.models.http.transport import backoff, retry_after
 from leakbound.models.openai.account import require_time
 
@@ -95,7 +95,7 @@ class SystemFailed(TargetError):
         """Describe what the code of a system raised over a query (PRIVATE), without its message."""
         shown = "".join(traceback.format_exception(error))
         return cls(
-            f"the system {name!r} raised {type(error).__name__}{place_of(error)}",
+            f"the system {name!r} raised {kind_of(error)}{place_of(error)}",
             "call it by itself to see why, or run `leakbound audit` with --debug, which keeps the "
             "query and the traceback in the run folder.",
             f"Query:\n{query}\n\n{shown}",
@@ -122,9 +122,9 @@ def failure_of(error: BaseException) -> NoAnswer | None:
         status, named = _status(one), {kind.__name__ for kind in type(one).__mro__}
         passing = isinstance(one, TimeoutError | ConnectionError) or bool(named & PASSING)
         if status in RETRIED or (status is None and passing):
-            kind = type(one).__name__ if status is None else f"status {status}"
+            kind = kind_of(one) if status is None else f"status {status}"
             reached = not isinstance(one, ConnectionRefusedError)
-            sentence = f"the system raised {type(one).__name__}{place_of(error)} ({kind})."
+            sentence = f"the system raised {kind_of(one)}{place_of(error)} ({kind})."
             return NoAnswer(sentence, kind, passes=True, wait=_wait(one), counts=reached)
         one = one.__cause__
     return None

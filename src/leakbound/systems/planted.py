@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakbound.errors import LeakboundError, TargetError
+from leakbound.errors import LeakboundError, TargetError, kind_of
 from leakbound.models.content import readable
 from leakbound.systems.calls import failure_of
 from leakbound.tasks import Example
@@ -75,7 +75,7 @@ def warn_of_copy(error: BaseException) -> None:
 
 def _tell(error: BaseException) -> str:
     """The sentence of an error of this package; of others the type, as messages may be private."""
-    return str(error) if isinstance(error, LeakboundError) else f"{type(error).__name__}."
+    return str(error) if isinstance(error, LeakboundError) else f"{kind_of(error)}."
 
 
 LONGEST = 60.0  # seconds, as long as a slow index takes

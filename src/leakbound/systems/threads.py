@@ -14,7 +14,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from leakbound.errors import LeakboundError, TargetError
+from leakbound.errors import LeakboundError, TargetError, kind_of
 from leakbound.models.http.blocking import run_blocking
 from leakbound.systems.callable import CallableSystem, says_stateful, session_of
 from leakbound.systems.calls import too_slow
@@ -104,7 +104,7 @@ class _LeftSession:
         return (
             f"a session of the system {self.name!r} that was left after a time-out or an interrupt "
             "could not be closed, so its records may be in the store still: "
-            + (str(error) if known else f"its close raised {type(error).__name__}.")
+            + (str(error) if known else f"its close raised {kind_of(error)}.")
         )
 
 

@@ -45,7 +45,7 @@ from leakbound.auditing.result.audit_result import (
 from leakbound.auditing.result.record import GuaranteeData, curves_of
 from leakbound.auditing.spec.audit_spec import Decision
 from leakbound.auditing.store.run_store import EvidenceRow, PriorResults, RunStore
-from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
+from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError, kind_of
 from leakbound.estimators.base import BOTH, Bounds, Claim
 from leakbound.models import Scripted
 from leakbound.models.content import readable, without
@@ -490,6 +490,6 @@ def _open(prepared: PreparedOneRun) -> Iterator[SystemMechanism]:
         raise
     except (Exception, SystemExit) as error:
         raise TargetError(
-            f"the store {mechanism.name!r} raised {type(error).__name__} while records were put "
+            f"the store {mechanism.name!r} raised {kind_of(error)} while records were put "
             "in or taken out; call its plant, open and remove by themselves to see why."
         ) from None

@@ -460,7 +460,9 @@ class _Search:
             )
         if status in (404, 405, 410) and not self.described:
             what = "no POST at this address" if status == 405 else "nothing at this address"
-            raise TargetError(f"{told}: it has {what}; check the path. {HINT}")
+            found = f"If that is its answer where it finds nothing, {BY_HAND[3:]}. "
+            told = f"{told}: it has {what}; check the path. {found if status == 404 else ''}"
+            raise TargetError(f"{told}{HINT}")
         if status in BUSY:
             raise TargetError(f"{told}: it is too busy, or not up yet; try again later.")
 
