@@ -228,7 +228,7 @@ def _with_best_word(each: Repeated) -> tuple[Floats, Floats]:
 
 
 def _guesses(ahead: Floats) -> npt.NDArray[np.bool_]:
-    """Which comparisons are right, by a coin where nothing differs."""
+    # right ones, by a coin where nothing differs
     return np.where(ahead == 0, np.random.default_rng(COINS).random(ahead.shape) < 1 / 2, ahead > 0)
 
 
