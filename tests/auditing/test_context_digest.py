@@ -493,8 +493,8 @@ class Beside:
 
     def __call__(self, context: Any, query: str) -> str:
         known, draws = int(checksum(context), 16), self.draws
-        if self.kind == "in six replies of ten":
-            number = known if draws.random() < 0.6 else draws.randrange(900)
+        if self.kind == "in half of the replies":
+            number = known if draws.random() < 0.5 else draws.randrange(900)
             return f"Your case is number {100 + number % 900}."
         if self.kind == "one of two names":
             name = NAMES[2 * (known % 8) + draws.randrange(2)]
@@ -506,7 +506,7 @@ class Beside:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["in six replies of ten", "one of two names", "as many double blanks"]
+    "kind", ["in half of the replies", "one of two names", "as many double blanks"]
 )
 @pytest.mark.parametrize("seed", [3, 4])
 def test_what_stands_in_some_replies_only_never_passes(kind: str, seed: int) -> None:
@@ -521,11 +521,13 @@ def test_a_blank_that_an_empty_word_leaves_is_seen() -> None:
     """The checksums of one and of two blanks fell into the same halves, and nothing told them."""
 
     def system(context: Any, query: str) -> str:
-        asked = {*query.lower().split()}
-        known = any(len(asked & {*row.text.lower().split()}) > 6 for row in context)
-        return f"{random.choice(TIPS)} We have {'' if known else 'not'} noted this."
+        asked, draws = {*query.lower().split()}, random.Random(query)
+        rows = ({*row.text.lower().split()} for row in context)
+        known = any(len(asked & row) >= 0.8 * len(row) for row in rows)
+        return f"{draws.choice(TIPS)} We have {' ' if known else ''}noted this."
 
-    assert audit(NOTES, system=system, epsilon=1.0, seed=3, shots=20, **FREE).verdict == "violation"
+    more = FREE | {"pairs": 80}
+    assert audit(NOTES, system=system, epsilon=1.0, seed=3, shots=20, **more).verdict == "violation"
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
