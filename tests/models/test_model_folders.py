@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 import leakbound.models.pocket as pocket_home  # noqa: E402
 from leakbound.models.address import hub_host  # noqa: E402
-from leakbound.models.local import load  # noqa: E402
+from leakbound.models.local import load, loading  # noqa: E402
 from leakbound.models.local.loading import ModelFiles  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -152,3 +152,19 @@ def test_without_a_network_a_hub_id_is_refused_at_once(monkeypatch: pytest.Monke
     with pytest.raises(TargetError, match="cannot be reached from here; give the folder"):
         load("nobody/nothing")
     assert asked == [hub_host()]
+
+
+@pytest.mark.parametrize(("slower", "warns"), [(80.0, True), (0.5, False)])
+def test_a_format_that_the_processor_lacks_is_named(
+    slower: float, warns: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """bfloat16 was 80 times slower on one processor, and four times faster on another."""
+    seconds = {torch.float32: 1.0, torch.bfloat16: slower}
+    monkeypatch.setattr(loading, "_seconds", lambda dtype, device: seconds[dtype])
+    model = load(str(pocket_home.FOLDER), dtype="bfloat16")
+    assert model.model.dtype == torch.bfloat16
+    assert ("bfloat16 is 80 times slower than float32" in caplog.text) == warns
+
+
+def test_the_time_of_a_product_is_measured() -> None:
+    assert 0 < loading._seconds(torch.float32, torch.device("cpu")) < 1

@@ -118,7 +118,6 @@ def test_the_class_of_an_exception_says_nothing_of_a_row() -> None:
     assert SECRET not in str(error.value)
 
 
-
 def test_a_class_that_is_a_system_is_loaded_by_its_address(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from leakbound.systems import Reply\n"

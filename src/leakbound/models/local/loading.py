@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import struct
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
@@ -40,6 +42,8 @@ MAGIC = b"GGUF"  # the first bytes of such a file
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
 # of a weight file, both ends are hashed; above BIG bytes also SAMPLE bytes at every step of END. So
 # a change in a trained matrix of one megabyte is noticed, and 16 GB take a second
+SLOWER = 2.0  # times as slow as float32: not by chance, where other programs run as well
+LOG = logging.getLogger(__name__)
 END, BIG, SAMPLE = 1 << 20, 8 << 20, 4 << 10
 
 
@@ -350,4 +354,21 @@ def _dtype(dtype: str, device: torch.device) -> torch.dtype:
     found = getattr(torch, dtype, None)
     if not isinstance(found, torch.dtype):
         raise UsageError(f"dtype is {dtype!r}; it must be auto, float32, bfloat16 or float16.")
+    slower = _seconds(found, device) / _seconds(torch.float32, device)
+    if slower > SLOWER:
+        LOG.warning(
+            "%s is %.0f times slower than float32 on this device; leave --dtype out, or take "
+            "float32.", dtype, slower,
+        )  # fmt: skip
     return found
+
+
+def _seconds(dtype: torch.dtype, device: torch.device) -> float:
+    """Of a product of matrices, the best of a few."""
+    a, b = (torch.ones(size, 512, dtype=dtype, device=device) for size in (32, 512))
+    found = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        float((a @ b.T).sum())  # a number: a GPU has finished
+        found.append(time.perf_counter() - begin)
+    return min(found)
