@@ -63,7 +63,7 @@ FULL = (
 )
 BESIDE = (
     "Beside an answer, ids, names of models, durations and the present time were not read "
-    "(--channels all reads them), nor headers of a service."
+    "(--channels all reads them), nor scores (--access white_box) or headers of a service."
 )
 QUOTED = (
     "{} of {} replies{} quote a record (six words of it, or all of a shorter one), and this attack "
