@@ -73,13 +73,14 @@ def grid_of(record: InfluenceRecord) -> SpanGrid:
 def shown(path: Path) -> None:
     """The rows of docs/influence.md."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for name in dict.fromkeys((row["rows"], row["n"], row["stride"]) for row in rows):
-        own = [row for row in rows if (row["rows"], row["n"], row["stride"]) == name]
+    kinds = ("rows", "n", "stride", "words")
+    for name in dict.fromkeys(tuple(row[kind] for kind in kinds) for row in rows):
+        own = [row for row in rows if tuple(row[kind] for kind in kinds) == name]
         ratio = [row["all_s"] / row["top_s"] for row in own]
         hits = [sum(row["shown"][k] for row in own) for k in ("1", "3", "5")]
         right = sum(row["above"] <= row["most"] for row in own)
         print(
-            f"| {name[0]}, n = {name[1]}, stride {name[2]} | {len(own)} | "
+            f"| {name[0]}, n = {name[1]}, stride {name[2]}, {name[3]} words | {len(own)} | "
             f"{np.mean([row['tokens'] for row in own]):.0f} | "
             f"{np.mean([row['spans'] for row in own]):.0f} | "
             f"{hits[0]} of {len(own)} | {hits[1]} of {3 * len(own)} | {hits[2]} of {5 * len(own)} "
