@@ -364,7 +364,7 @@ def _dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def _seconds(dtype: torch.dtype, device: torch.device) -> float:
-    """Of a product of matrices, the best of a few."""
+    # of a product of matrices, the best of a few
     a, b = (torch.ones(size, 512, dtype=dtype, device=device) for size in (32, 512))
     found = []
     for _ in range(4):
