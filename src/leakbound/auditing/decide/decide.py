@@ -61,6 +61,10 @@ FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
 )
+UNSTORED = (
+    ", nor a word that is not stored in fewer than three of four replies (--store-text all reads "
+    "it)"
+)
 BESIDE = (
     "Beside an answer, ids, names of models, durations and the present time were not read "
     "(--channels all reads them), nor scores (--access white_box) or headers of a service."
@@ -106,8 +110,9 @@ class ContextUse:
             f"{math.ceil(100 * self.change) / 100:g} or more with a single canary in the context "
             f"({self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack; each would "
             "have shown it with probability 0.9). A leak in fewer than "
-            f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way, "
-            "would not have been seen."
+            f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way (a "
+            "rule over several words or numbers), would not have been seen"
+            f"{'' if self.whole else UNSTORED}."
         )
 
 

@@ -30,7 +30,7 @@ from leakbound.witness.numerals import NUMBERS
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
-HINT_TOGETHER = 0.1  # of all numbers, or words, which few pairs tell apart
+HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of the best word, and of all numbers or words together
 MOST_TESTED = 8  # readings: each takes a part of the level
 COINS = 15  # seed of guesses
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
@@ -83,12 +83,13 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     told = [*found.values()]
-    if values == 2 and (p := _chance_of_words(each)) <= HINT:
-        told.append((p, SOME_WORD))
+    if values == 2:
+        x, y = _with_best_word(each)
+        p = _more_often(x - y)
+        if (q := _chance_of_words(each)) <= HINT or p <= HINT_WORD:
+            told.append((min(p, q), SOME_WORD))
     for name in TOGETHER[: 2 if values == 2 else 1]:
-        ahead = _ahead(name, each, each)
-        p = _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)
-        if p <= HINT_TOGETHER:
+        if (p := _more_often(_ahead(name, each, each))) <= HINT_TOGETHER:
             told.append((p, name))
     return tuple(name for _, name in sorted(told, key=itemgetter(0))[:MOST_TESTED])
 
@@ -265,6 +266,11 @@ def _counts(each: Repeated) -> Floats:
         [[[one.get(name) or 0.0 for name in COUNTS] for one in side] for side in sides]
         for sides in each
     ], np.float64)  # fmt: skip
+
+
+def _more_often(ahead: Floats) -> float:
+    # p-value of as many above 0 where that is as likely as below it
+    return _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)
 
 
 def _tail(least: int, number: int, rate: float) -> float:
