@@ -15,6 +15,7 @@ from leakbound.attribution import (
     Case,
     InfluenceRecord,
     InfluenceSettings,
+    UnopenedUnits,
     attribute,
     case_of_documents,
     limit_shares,
@@ -173,8 +174,14 @@ def test_a_planted_fact_is_found_by_name_on_a_phone(
 ) -> None:
     from selenium.webdriver import Keys
 
+    one = by_unit.attributions[0]
+    documents, sentences, *rest = one.readings[0].grids
+    missed = UnopenedUnits(top=2, units=40, drawn=4, kth=1.5, exceeded=1, most=19)
+    some = sentences.model_copy(update={"unopened": missed})
+    reading = one.readings[0].model_copy(update={"grids": (documents, some, *rest)})
+    searched = one.model_copy(update={"readings": (reading,)})
     file = tmp_path / "influence.html"
-    file.write_text(influence_page(by_unit))
+    file.write_text(influence_page(by_unit.model_copy(update={"attributions": (searched,)})))
     phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     browser.get(file.as_uri())
@@ -194,10 +201,10 @@ def test_a_planted_fact_is_found_by_name_on_a_phone(
     assert "top" in piece.get_attribute("class")
     readout = browser.find_elements("css selector", ".map output")[1].text
     assert re.match(r"The door code .*: staff.md, sentence 2, tokens .*, influence 1\d\.", readout)
-    closed = browser.find_elements("css selector", ".map")[1].find_elements("class name", "piece")
-    browser.execute_script("arguments[0].focus()", closed[-1])
+    pieces = browser.find_elements("css selector", ".map")[1].find_elements("class name", "piece")
+    browser.execute_script("arguments[0].focus()", pieces[-1])
     readout = browser.find_elements("css selector", ".map output")[1].text
-    assert readout.endswith("not measured")
+    assert "garden.md, sentence 1, tokens" in readout
     button = browser.find_elements("css selector", ".map")[1].find_elements("tag name", "button")
     browser.execute_script("arguments[0].click()", button[1])
     assert "on response token 1" in piece.get_attribute("aria-label")
