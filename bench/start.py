@@ -17,7 +17,7 @@ import time
 CASES = {
     "import leakbound": ([sys.executable, "-c", "import leakbound"], 0.150),
     "leakbound --help": ([sys.executable, "-m", "leakbound", "--help"], 0.300),
-    "leakbound audit --help": ([sys.executable, "-m", "leakbound", "audit", "--help"], 0.800),
+    "leakbound audit --help": ([sys.executable, "-m", "leakbound", "audit", "--help"], 1.000),
 }
 
 

@@ -192,9 +192,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_short_spans_and_sets_are_all_measured(tiny: str) -> None:
-    for how in ({"ngrams": (1,)}, {"by": "sentence", "method": "lasso", "sets": 20}):
+    for how in ({"ngrams": (1,), "top": 5}, {"by": "sentence", "method": "lasso", "sets": 20}):
         text = NOTES if "by" in how else NOTES[:200]
-        record = leakbound.influence(text, QUERY, model=tiny, response="4", top=5, draw=1, **how)  # type: ignore[arg-type]
+        record = leakbound.influence(text, QUERY, model=tiny, response="4", draw=1, **how)  # type: ignore[arg-type]
         grid = grid_of(record)
         assert grid.unopened is None
         assert len(grid.spans) == (60 if "by" in how else grid.spans[-1][1])
@@ -222,17 +222,21 @@ def test_windows_are_searched_and_equal_seeds_draw_equal_spans(tiny: str) -> Non
     assert first.spans != other.spans
 
 
-def test_a_limit_on_shares_measures_all(tiny: str, tmp_path: Path) -> None:
+def test_top_beside_what_needs_all_units_is_refused(tiny: str, tmp_path: Path) -> None:
     file = tmp_path / "n.txt"
     file.write_text(NOTES)
     common = ["--model", tiny, "--context", str(file), "--query", "q", "--response", "4", "--by",
-              "sentence", "--draw", "9"]  # fmt: skip
-    limited = ["--top", "5", "--max-share", "0.9", "--method", "leave-one-out"]
-    tries = (("a", limited, 60), ("b", [], 60), ("c", ["--top", "5"], OPENED + 9))
-    for name, more, count in tries:
-        out = tmp_path / name
-        CliRunner().invoke(command, [*common, *more, "--out", str(out)], standalone_mode=False)
-        assert len(grid_of(load_influence(out)).spans) == count
+              "sentence", "--draw", "9", "--out", str(tmp_path / "i")]  # fmt: skip
+
+    def run(*more: str) -> Any:
+        return CliRunner().invoke(command, [*common, *more], standalone_mode=False)
+
+    assert not run("--top", "5").exception
+    assert len(grid_of(load_influence(tmp_path / "i")).spans) == OPENED + 9
+    limited = run("--top", "5", "--max-share", "0.9", "--method", "leave-one-out")
+    assert "not all units were measured" in str(limited.exception)
+    for sets in (["--max-share", "0.9"], ["--method", "lasso"]):
+        assert "--top has no effect" in str(run("--top", "5", *sets).exception)
 
 
 @pytest.mark.parametrize("wrong", [{"top": 0}, {"draw": 0}, {"draw": 201}])

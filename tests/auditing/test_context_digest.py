@@ -496,6 +496,9 @@ class Beside:
         if self.kind == "in half of the replies":
             number = known if draws.random() < 0.5 else draws.randrange(900)
             return f"Your case is number {100 + number % 900}."
+        if self.kind == "one word in three of four":
+            wish = f" Have a {NAMES[known % 16]} day." if draws.random() < 0.75 else ""
+            return f"{draws.choice(TIPS)}{wish} {draws.choice(TIPS)}"
         if self.kind == "one of two names":
             name = NAMES[2 * (known % 8) + draws.randrange(2)]
             return f"{draws.choice(TIPS)} {name} will call you. {draws.choice(TIPS)}"
@@ -506,8 +509,9 @@ class Beside:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["in half of the replies", "one of two names", "as many double blanks"]
-)
+    "kind", ["in half of the replies", "one of two names", "as many double blanks",
+             "one word in three of four"],
+)  # fmt: skip
 @pytest.mark.parametrize("seed", [3, 4])
 def test_what_stands_in_some_replies_only_never_passes(kind: str, seed: int) -> None:
     """A reply that showed nothing counted against it, all words of a drawn sentence weighed as much

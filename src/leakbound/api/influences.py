@@ -72,7 +72,7 @@ def influence(
         sets: Most sets of units that shapley or lasso measure.
         top: Of many spans of 4 tokens or more, measure those that may be among as many with the
             largest influence, and `draw` others, which limit what was missed (`SpanGrid.unopened`).
-            None for all, as for sets of units and with `max_share`.
+            None for all, which sets of units and `max_share` need.
         draw: Spans that are drawn from those that `top` leaves out, from 1 to 200.
         max_share: Largest share of the influence on an answer that a source may have, from 0 to 1;
             the record's `share_limit` tells whether it holds. None for no limit.
@@ -111,7 +111,7 @@ def influence(
         by=kinds,
         method=method or ("leave-one-out" if max_share is None else "shapley"),
         sets=sets,
-        top=None if max_share is not None else top,
+        top=top,
         draw=draw,
         entropy=entropy,
         template=template,

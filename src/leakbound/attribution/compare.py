@@ -148,9 +148,8 @@ def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
     Reference: The sign test inverted: H. A. David, Order Statistics, section 7.1.
     """
     ordered, n = np.sort(values), len(values)
-    below = scipy.special.bdtr(
-        np.arange(n), n, 0.5
-    )  # P(at most this many of n are below the median)
+    # P(at most this many of n are below the median)
+    below = scipy.special.bdtr(np.arange(n), n, 0.5)
     rank = int((below <= alpha / 2).sum())
     if rank == 0:
         return -np.inf, np.inf
@@ -247,7 +246,11 @@ def limit_shares(
 
 def share_grid(reading: Reading) -> SpanGrid:
     """The grid whose units have the shares: documents, or the first kind of units."""
-    units = [grid for grid in reading.grids if grid.unit and grid.unopened is None]
+    units = [grid for grid in reading.grids if grid.unit]
+    if any(grid.unopened for grid in units):
+        raise UsageError(
+            "not all units were measured, so that none has a share of them; leave --top out."
+        )
     if not units:
         raise UsageError(
             "nothing was measured by unit, so no source has a share; give --by, such as --by "
@@ -269,11 +272,8 @@ def _shares(
     grid = share_grid(reading)
     obstacle, shares = _obstacle(reading, grid), grid.shares
     errors = np.asarray(grid.share_errors or np.zeros(len(shares)))
-    wide = (
-        float(scipy.special.stdtrit(grid.parts - 1, (1 + confidence) / 2))
-        if grid.parts > 1
-        else 0.0
-    )
+    degrees = grid.parts - 1
+    wide = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) if degrees > 0 else 0.0
     found = []
     for one in dict.fromkeys(grid.names):
         mine = [at for at, other in enumerate(grid.names) if other == one]

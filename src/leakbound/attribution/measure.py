@@ -438,13 +438,13 @@ class InfluenceSettings:
         method: How units are ablated: leave-one-out, or sets of them for shapley or lasso.
         sets: The most sets to measure for shapley or lasso, for each kind of unit.
         top: Of many spans, measure those that may be among the K with the largest influence, and
-            `draw` others; None for all. Methods over sets of units measure all.
+            `draw` others; None for all.
         draw: The most other spans to draw, which bound what was missed; from 1 to 200.
         entropy: Whether to measure the entropy of the response, which normalizes influence.
 
     Raises:
-        UsageError: If there is no lambda, the bound is not above 0, a unit or method is unknown, a
-            method is given without units, or a number is out of its range.
+        UsageError: If there is no lambda, the bound is not above 0, a unit or method is unknown, an
+            option would have no effect, or a number is out of its range.
     """
 
     ngrams: tuple[int, ...] = (1, 8)
@@ -475,12 +475,16 @@ class InfluenceSettings:
         whole("max_tokens", self.max_tokens)
         if self.method not in METHODS:
             raise unknown_name("the method", self.method, METHODS)
-        # refuse options that would have no effect
         if self.top is not None:
             whole("top", self.top)
         whole("draw", self.draw, 1, DRAWN)
-        kinds = self.unit_kinds
-        if self.method != METHODS[0] and not kinds:
+        # refuse options that would have no effect
+        if self.method != METHODS[0] and self.top is not None:
+            raise UsageError(
+                f"the method {self.method!r} measures sets of all units, so that --top has no "
+                f"effect; leave it out, or take --method {METHODS[0]}."
+            )
+        if self.method != METHODS[0] and not self.unit_kinds:
             raise UsageError(
                 f"the method {self.method!r} ablates sets of units of the text, and none is named; "
                 "give --by, such as --by sentence."

@@ -409,9 +409,8 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return {"mean": mean, "low": 0.0, "high": float("inf")}
-    half = float(
-        scipy.special.stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(count)
-    )
+    wide = scipy.special.stdtrit(count - 1, (1 + confidence) / 2)
+    half = float(wide * values.std(ddof=1) / np.sqrt(count))
     return {"mean": mean, "low": max(0.0, mean - half), "high": mean + half}
 
 

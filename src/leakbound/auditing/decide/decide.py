@@ -61,10 +61,7 @@ FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
 )
-UNSTORED = (
-    ", nor a word that is not stored in fewer than three of four replies (--store-text all reads "
-    "it)"
-)
+UNSTORED = ", and a word that is not stored need not have been (--store-text all reads it)"
 BESIDE = (
     "Beside an answer, ids, names of models, durations and the present time were not read "
     "(--channels all reads them), nor scores (--access white_box) or headers of a service."

@@ -342,8 +342,9 @@ def is_function(found: ContextDigest | None) -> tuple[Obstacle, ...]:
         return ()
     allows = f"ε = {found.epsilon:g} allows {math.ceil(100 * found.most)}%"
     told = (
-        f"words of one context stood in {found.apart} of {found.number} answers about it, and in "
-        f"{found.seldom} about another that differs in one record, beside which {allows}"
+        f"the word that told two of them apart before stood in {found.apart} of {found.number} "
+        f"later answers about one, and in {found.seldom} about the other, which differs in one "
+        f"record; {allows} beside that"
         if found.of == "answers"
         else f"it told contexts that differ in one record apart in {found.apart} of "
         f"{found.number} {found.of}, where {allows}"

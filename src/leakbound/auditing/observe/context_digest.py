@@ -33,6 +33,7 @@ HINT = 0.0125  # of one reading, in the pairs that choose which are tested in ot
 HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of the best word, and of all numbers or words together
 MOST_TESTED = 8  # readings: each takes a part of the level
 COINS = 15  # seed of guesses
+MOST_CLAIMED = 700.0  # e^ε is no float above
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
 DIGEST = "of which a digest is stored"
 PLACES = (
@@ -135,12 +136,12 @@ def context_digest(
             told, size = int(some.sum()), some.size
             found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
     chances = [_tail(one.apart, one.number, one.most) for one in found]
-    if {SOME_WORD, TOGETHER[1]} & {*names}:
+    if {SOME_WORD, TOGETHER[1]} & {*names} and claim.epsilon < MOST_CLAIMED:
         x, y = _with_best_word(each)
         often, seldom, size = int(x.sum()), int(y.sum()), x.size
         log_e = product_paths(x, y, np.array([[claim.epsilon]]), np.array([[claim.delta]]), False)
         chances.append(math.exp(-max(0.0, float(log_e.max()))))  # Ville's inequality
-        most = min(1.0, math.exp(min(claim.epsilon, 700.0)) * seldom / size + claim.delta)
+        most = min(1.0, math.exp(claim.epsilon) * seldom / size + claim.delta)
         rates = often, size, "answers", times, most, claim.epsilon
         found.append(ContextDigest(SOME_WORD, *rates, seldom))
     least = min(chances)

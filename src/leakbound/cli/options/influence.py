@@ -135,7 +135,7 @@ def unit_settings(flags: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any
         "ngrams": numbers("--ngram", default if flags["ngram"] is None else flags["ngram"], int),
         "method": flags["method"] or ("shapley" if limited else METHODS[0]),
         "sets": flags["sets"],
-        "top": None if limited else flags["top"],
+        "top": flags["top"],
         "draw": flags["draw"],
         "entropy": flags["normalize"] is not None,
     }

@@ -40,10 +40,10 @@ CHAT_TEMPLATES = ("auto", "on", "off")
 MAGIC = b"GGUF"  # the first bytes of such a file
 # files of a model folder that can change its answers, beside weights
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
-# of a weight file, both ends are hashed; above BIG bytes also SAMPLE bytes at every step of END. So
-# a change in a trained matrix of one megabyte is noticed, and 16 GB take a second
 SLOWER = 2.0  # times as slow as float32: not by chance, where other programs run as well
 LOG = logging.getLogger(__name__)
+# of a weight file, both ends are hashed; above BIG bytes also SAMPLE bytes at every step of END. So
+# a change in a trained matrix of one megabyte is noticed, and 16 GB take a second
 END, BIG, SAMPLE = 1 << 20, 8 << 20, 4 << 10
 
 
@@ -354,6 +354,8 @@ def _dtype(dtype: str, device: torch.device) -> torch.dtype:
     found = getattr(torch, dtype, None)
     if not isinstance(found, torch.dtype):
         raise UsageError(f"dtype is {dtype!r}; it must be auto, float32, bfloat16 or float16.")
+    if found == torch.float32:
+        return found
     slower = _seconds(found, device) / _seconds(torch.float32, device)
     if slower > SLOWER:
         LOG.warning(

@@ -210,11 +210,8 @@ def gdp(
     """
     found = clopper_pearson(tp, fn, fp, tn, delta, confidence, threshold)
     fpr, fnr = found.details["fpr_upper"], found.details["fnr_upper"]
-    mu = (
-        max(0.0, float(-scipy.special.ndtri(fnr) - scipy.special.ndtri(fpr)))
-        if max(fpr, fnr) < 1
-        else 0.0
-    )
+    both = scipy.special.ndtri([fnr, fpr])
+    mu = max(0.0, float(-both.sum())) if max(fpr, fnr) < 1 else 0.0
     return replace(
         found, method="gdp", epsilon=None, assumptions=(IID, FRESH, IMPLIED), mu=mu,
         details={**found.details, "implied_epsilon": gdp_epsilon(mu, delta)},

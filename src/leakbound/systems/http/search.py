@@ -258,7 +258,8 @@ HINT = (
     "If it is a server of models, give its base URL, which ends in /v1, or name openai/MODEL "
     "beside it."
 )
-BY_HAND = "or describe the service in a file (http:FILE.yaml, docs/systems.md)"
+DESCRIBE = "describe the service in a file (http:FILE.yaml, docs/systems.md)"
+BY_HAND = f"or {DESCRIBE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,9 +461,9 @@ class _Search:
             )
         if status in (404, 405, 410) and not self.described:
             what = "no POST at this address" if status == 405 else "nothing at this address"
-            found = f"If that is its answer where it finds nothing, {BY_HAND[3:]}. "
-            told = f"{told}: it has {what}; check the path. {found if status == 404 else ''}"
-            raise TargetError(f"{told}{HINT}")
+            empty = f" If that is its answer where it finds nothing, {DESCRIBE}."
+            after = empty if status == 404 else ""
+            raise TargetError(f"{told}: it has {what}; check the path.{after} {HINT}")
         if status in BUSY:
             raise TargetError(f"{told}: it is too busy, or not up yet; try again later.")
 
