@@ -478,13 +478,14 @@ class InfluenceSettings:
         if self.top is not None:
             whole("top", self.top)
         whole("draw", self.draw, 1, DRAWN)
+        kinds = self.unit_kinds  # which refuses unknown ones
         # refuse options that would have no effect
         if self.method != METHODS[0] and self.top is not None:
             raise UsageError(
                 f"the method {self.method!r} measures sets of all units, so that --top has no "
                 f"effect; leave it out, or take --method {METHODS[0]}."
             )
-        if self.method != METHODS[0] and not self.unit_kinds:
+        if self.method != METHODS[0] and not kinds:
             raise UsageError(
                 f"the method {self.method!r} ablates sets of units of the text, and none is named; "
                 "give --by, such as --by sentence."
