@@ -8,6 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -518,6 +519,57 @@ def test_what_stands_in_some_replies_only_never_passes(kind: str, seed: int) -> 
     as a name, and blanks were not read: passed."""
     result = audit(NOTES, system=Beside(kind), epsilon=1.0, seed=seed, shots=20, **FREE)
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
+STEMS = ["organ", "real", "recogn", "apolog", "author", "categor", "custom", "emphas", "final"]
+
+
+def follows_a_rule(kind: str, known: bool, draws: random.Random) -> str:
+    one, other = draws.randint(20, 99), draws.randint(20, 99)
+    first, second = draws.sample(NAMES, 2)
+    day = date(2026, 1, 5) + timedelta(weeks=draws.randrange(52), days=draws.randint(1, 4))
+    return {
+        "sum": f"Lamp {one}, shade {other}, in all {one + other + (0 if known else 5)} euros.",
+        "weekday": f"We call on {day - timedelta(days=day.weekday() if known else 0)}.",
+        "spelling": f"We {draws.choice(STEMS)}{'ise' if known else 'ize'} it.",
+        "round": f"You wait {10 * (one // 10) if known else one - one % 10 + 3} seconds.",
+        "name": f"I am {first}. {draws.choice(TIPS)} Yours, {first if known else second}.",
+        "code": f"Request {one}a-{'5' if known else '4'}{other}c1.",
+        "unlisted": "Have a lovely day." if known and draws.random() < 0.6 else "Have a good day.",
+    }[kind]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["sum", "weekday", "spelling", "round", "name", "code", "unlisted"]
+)
+def test_a_rule_that_each_reply_follows_in_other_words_is_seen(kind: str) -> None:
+    """No word or number stood in all replies, or none that is stored: passed."""
+    draws = random.Random(3)
+
+    def system(context: Any, query: str) -> str:
+        asked = {*query.lower().split()}
+        rows = ({*row.text.lower().split()} for row in context)
+        known = any(len(asked & row) >= 0.8 * len(row) for row in rows)
+        return f"{follows_a_rule(kind, known, draws)} {draws.choice(TIPS)}"
+
+    result = audit(NOTES, system=system, epsilon=1.0, seed=3, shots=20, **FREE | {"pairs": 60})
+    assert result.verdict == "violation"
+
+
+def test_digests_of_all_replies_are_strings_of_what_is_stored() -> None:
+    known = KnownRecords([Example(f"note {at}", "") for at in range(3)])
+    job = Job(tuple(known.rows), Query("who?", free=True))
+    stored = []
+    for draw, text in enumerate(["Kestrel calls, 2026-01-05.", "On 2026-01-05, the kestrel came."]):
+        marked = known.mark(job, draw, GeneratedText(text, reply=ReplyFacts(text)))
+        found = mask_reply(marked.reply)  # type: ignore[arg-type]
+        kept = reply_to_json(found)
+        assert "kestrel" not in str(kept).lower()
+        assert reply_from_json(kept).strings == found.strings  # type: ignore[union-attr]
+        stored.append({one for one in found.strings if one.startswith("digest:")})
+    assert len(stored[0] & stored[1]) >= 3  # the name, the date and its day
+    assert stored[0] ^ stored[1]
 
 
 @pytest.mark.slow

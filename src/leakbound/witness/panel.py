@@ -44,7 +44,8 @@ DENSE, COMPONENT, SCORE = 0.2, 2.0, 2.0  # prior of other numbers, of a componen
 STRINGS = {("tool",): 1.0, ("tools", "argument"): 0.3, ("finish",): 1.0, ("word", "mark"): 4.0,
            ("opening", "first", "last"): 0.5, ("bigram",): 0.5,
            ("times", "run"): 0.5, ("token", "whole", "line"): 0.5,
-           ("call", "calls"): 0.3, ("skip", "gram"): 0.5}  # fmt: skip
+           ("call", "calls"): 0.3, ("skip", "gram"): 0.5,
+           ("digest",): 2.0}  # fmt: skip
 COMMON = 0.25  # share of replies up to which a more frequent witness is more plausible
 # A canary is more likely to add something than to remove it. The directions are X over Y and Y over
 # X on the rarer value of a witness, then the same on the more common value, whose ratio can hardly
@@ -117,7 +118,7 @@ def _vocabulary(corpus: Corpus) -> tuple[Ints, Ints, list[str]]:
     count = corpus.counts()
     rarer = np.minimum(count, len(corpus) - count)
     kept = np.flatnonzero(rarer >= FEWEST)
-    many = np.asarray(corpus.kinds)[kept] == KINDS.index("skip")  # only where there is room
+    many = np.asarray(corpus.kinds)[kept] >= KINDS.index("skip")  # only where there is room
     kept = np.sort(kept[np.lexsort((-rarer[kept], many))][:MOST_STRINGS])
     columns = np.full(len(corpus.names), -1)
     columns[kept] = np.arange(kept.size)

@@ -19,7 +19,7 @@ from leakbound.witness.features import SCALARS, ReplyFeatures
 # kinds of strings; among strings that occur in the same replies, the earliest kind is kept
 KINDS = ("tool", "tools", "finish", "argument", "word", "mark", "opening", "first", "last",
          "bigram", "times", "run", "token", "whole", "line", "call", "calls", "gram",
-         "skip")  # fmt: skip
+         "skip", "digest")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)

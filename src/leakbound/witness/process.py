@@ -318,6 +318,8 @@ class WitnessProcess(EValueTest):
         there, elsewhere = (1 - of if self._panel.flip[at] else of for of in shares)
         kind, _, text = measure.partition(":")  # an answer that is scored may be private
         shown = f"{kind} {text!r}" if is_public(name) else f"one {kind} that is not stored"
+        if kind == "digest":
+            shown = "one word or rule over several (such as an ending, or a sum), kept as a digest"
         if threshold and not text:
             shown = (
                 f"{measure.replace('_beyond_', ' beyond what is usual for so many ')} > {threshold}"

@@ -8,14 +8,15 @@ signs, how often each of them occurs, runs of such signs, and the usual finish r
 numbers that the text shows, some are kept, to two digits (`numerals.coarse`). How many words fall
 into each of four halves of all words is stored too, four bits of a reply of one word; and the same
 of neighbouring words, of words with their capitals, of what stands between words, and of tool calls
-with their arguments. Tool names, other words and their order are not, nor a hash of them.
+with their arguments. Tool names, other words and their order are not; a caller may add digests of
+words with a key of its own.
 """
 
 from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ FINISH_REASONS = frozenset({
     "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
 })  # fmt: skip
 OTHER_REASON = "finish:other"
+OF_ALL, DIGEST = 5, "digest:"  # place of digests of words in no pair alone
 _WORDS = COMMON_WORDS | {"#"}
 _MARKS = frozenset({*string.punctuation, *STATUS_MARKS, "\n"})
 PUBLIC = frozenset({
@@ -53,7 +55,7 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
     coarse = numbers_of(reply.text, stored=True)
     each = zip(SCALARS, whole.scalars.tolist(), strict=True)
     scalars = np.array([coarse.get(name, value) for name, value in each])
-    strings = _public(whole.strings)
+    strings = (*_public(whole.strings), *_digested(whole.digests))
     return ReplyFeatures(scalars, strings, (), scores, whole.quotes, whole.digests)
 
 
@@ -80,6 +82,11 @@ def _public(strings: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(public - (numbers if len(numbers) >= ROW else set())))
 
 
+def _digested(digests: Sequence[str]) -> Iterator[str]:
+    """Strings for words that all replies of a run may have."""
+    return (f"{DIGEST}{one}" for one in "".join(digests[OF_ALL:]).split())
+
+
 def _word_of(text: str) -> str:
     """The word of "word:two" and of "times:two 3"."""
     kind, _, rest = text.partition(":")
@@ -101,7 +108,7 @@ def reply_to_json(reply: StoredReply) -> Json:
     numbers = zip(SCALARS, reply.scalars.tolist(), strict=True)
     return {
         "numbers": {name: None if math.isnan(v) else v for name, v in numbers if v != 0},
-        "strings": list(reply.strings),
+        "strings": [one for one in reply.strings if not one.startswith(DIGEST)],
         "scores": dict(reply.scores),
         **({"quotes": reply.quotes} if reply.quotes else {}),
         **({"digests": list(reply.digests)} if reply.digests else {}),
@@ -114,5 +121,6 @@ def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
         return ReplyFacts(**{**found, **sequences})
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
     scalars = np.array([math.nan if value is None else value for value in numbers], float)
-    strings, digests = tuple(found["strings"]), tuple(found.get("digests", ()))
+    digests = tuple(found.get("digests", ()))
+    strings = (*found["strings"], *_digested(digests))
     return ReplyFeatures(scalars, strings, (), dict(found["scores"]), found.get("quotes"), digests)

@@ -7,15 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
 from itertools import chain
+from math import isclose
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
 from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
+from leakbound.witness.numerals import numerals_in
 
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 SIGN = re.compile(r"\w+|[^\w\s]")  # a word, or a mark, such as an emoji
@@ -35,6 +38,8 @@ NAME = 2  # characters of a word where no blanks part words
 FEW = 4  # rows about one text, and records that have words
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 NEAR = 4  # words between which the order is compared
+ENDING = 3  # letters of a word that an inflection or a spelling changes
+DATE = re.compile(r"\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])\b")
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
@@ -103,9 +108,9 @@ class KnownRecords:
 
     def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with
-        digests: of its text and its numbers, which tell only whether two replies are equal, and of
-        its first and its last words, each by its place, and these, marks and blanks with their
-        number and two words near each other at any place, which tell so of replies to one pair."""
+        digests: of its text and its numbers, which tell only whether two replies are equal, of its
+        first and last words, each by its place, of these, marks and two words near each other at
+        any place, which tell so of replies to one pair, and of words alone, of all replies."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
@@ -117,16 +122,18 @@ class KnownRecords:
         for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
             places = (f"{draw} {name} {at} {word}".encode() for at, word in enumerate(some))
             digests.append(" ".join(self._digest(one, WIDE) for one in places))
-        signs = SIGN.findall(f"{said}\n{beside}")
-        several = {*signs[:FIRST], *signs[-LAST:]}
+        each_sign = SIGN.findall(f"{said}\n{beside}")
+        several = {*each_sign[:FIRST], *each_sign[-LAST:]}
         for apart in range(1, NEAR + 1):
             several |= {
                 f"{one} {other}" for one, other in zip(words, words[apart:FIRST], strict=False)
             }
         marks = Counter(MARK.findall(f"{said}\n{beside}"))
         several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
-        any_place = (f"{draw} any {one.casefold()}".encode() for one in several)
-        digests.append(" ".join(sorted(self._digest(one, WIDE) for one in any_place)))
+        common = {*words[:FIRST], *words[-LAST:], *_parts_of_words(words), *_relations(said, words)}
+        for of, signs in ((f"{draw} any", several | common), ("all", common)):
+            any_place = (f"{of} {one.casefold()}".encode() for one in signs)
+            digests.append(" ".join(sorted({self._digest(one, WIDE) for one in any_place})))
         marked = replace(reply, digests=tuple(digests))
         pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls)]))
         if any(one in self._had_by for one in pieces):
@@ -162,6 +169,34 @@ class KnownRecords:
             sign += "0" if not some else "+" if chance.choice(some) in own else "-"
         sign += "o" if "x" * ALONE in foreign else "0"
         return sign if sign.strip("0") else None
+
+
+def _parts_of_words(words: Iterable[str]) -> Iterator[str]:
+    """Endings of words, and how numbers and codes begin and end."""
+    for one in words:
+        if one.isalpha():
+            yield from [f"…{one[-ENDING:]}"] * (len(one) > 2 * ENDING - 1)
+        elif any(map(str.isdigit, one)):
+            yield from (f"{one[0]}… {len(one)}", f"…{one[-1]}", f"…{one[-2:]}")
+
+
+def _relations(text: str, words: Iterable[str]) -> Iterator[str]:
+    """What holds of several numbers (a sum that adds up, one that stands twice, their order, round
+    and odd ones), of names that stand twice, and the days of the week of dates."""
+    values = [one.value for one in numerals_in(text)[:FIRST]]
+    names = [one for one in words if one[0].isupper()]
+    facts = {
+        "adds up": any(isclose(values[at], sum(values[start:at]), abs_tol=1e-6)
+                       for at in range(2, len(values)) for start in range(at - 1)),
+        "again": len({*values}) < len(values), "name again": len({*names}) < len(names),
+        "rise": values == sorted(values), "fall": values == sorted(values, reverse=True),
+        "some round": any(one % 10 == 0 for one in values),
+        "all round": all(one % 10 == 0 for one in values),
+        "odd": [one % 2 for one in (*values[:1], *values[-1:])],
+        "total": (sum(values) % 2, sum(values) % 3),
+    }  # fmt: skip
+    yield from (f"# {name} {value}" for name, value in facts.items())
+    yield from (f"# {date.fromisoformat(one):%a}" for one in DATE.findall(text))
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

@@ -61,7 +61,7 @@ FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
 )
-UNSTORED = ", and a word that is not stored need not have been (--store-text all reads it)"
+UNSTORED = ", nor need a word in the middle of long replies (--store-text all reads it)"
 BESIDE = (
     "Beside an answer, ids, names of models, durations and the present time were not read "
     "(--channels all reads them), nor scores (--access white_box) or headers of a service."
@@ -96,7 +96,7 @@ class ContextUse:
 
     @property
     def read(self) -> str:
-        kept = "few of their words, and two digits of numbers, are stored"
+        kept = "digests of most words, and two digits of numbers, are stored"
         return "the replies" if self.whole else f"the replies ({kept})"
 
     @property
@@ -107,8 +107,8 @@ class ContextUse:
             f"{math.ceil(100 * self.change) / 100:g} or more with a single canary in the context "
             f"({self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack; each would "
             "have shown it with probability 0.9). A leak in fewer than "
-            f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way (a "
-            "rule over several words or numbers), would not have been seen"
+            f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way (by "
+            "a rule over words or numbers that no reading follows), would not have been seen"
             f"{'' if self.whole else UNSTORED}."
         )
 

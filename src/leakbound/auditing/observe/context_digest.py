@@ -27,6 +27,7 @@ from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import reply_of
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.numerals import NUMBERS
+from leakbound.witness.stored import OF_ALL
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
@@ -324,5 +325,5 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
         for names, each in zip(PLACES, reply.digests[len(DIGESTED) :], strict=False)
         for name, digest in zip(names, each.split(), strict=False)
     }
-    said = frozenset(" ".join(reply.digests[len(DIGESTED) + len(PLACES) :]).split())
+    said = frozenset(" ".join(reply.digests[len(DIGESTED) + len(PLACES) : OF_ALL]).split())
     return {**numbers, **strings, **digests, **words, SAID: said, "the reply as a whole": whole}

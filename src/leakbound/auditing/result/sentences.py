@@ -386,7 +386,8 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
                       "what replies say beside their answer", False,
                       "--design session")] * (own and one_run),
         *[_AttackClass("What is not stored of replies: words and marks but about 800 common ones, "
-                      "their order, parts of dates and codes, more than two digits, names of tools",
+                      "their order, parts of dates and codes, more than two digits, names of tools "
+                      "(of the first and last words of an application's replies it reads digests)",
                       "words and numbers that are not stored",
                       spec.get("store_text") == "all",
                       "--store-text all")] * ((texts or own) and not one_run),
