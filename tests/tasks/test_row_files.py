@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +365,17 @@ def test_a_field_of_a_table_may_hold_a_long_document(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     assert len(str(load_rows(tmp_path / "a.csv")[0].input)) == 200_000
     assert csv.field_size_limit() == limit
+
+
+def test_what_no_example_needs_is_not_kept(tmp_path: Path) -> None:
+    """All rows with all of their fields were in memory before the first example was made."""
+    file = tmp_path / "rows.jsonl"
+    row = json.dumps({"text": "a fee", "label": "work", "history": "x" * 5000})
+    file.write_text(f"{row}\n" * 2000, encoding="utf-8")
+    tracemalloc.start()
+    try:
+        rows = load_rows(file)
+        assert tracemalloc.get_traced_memory()[1] < file.stat().st_size / 5
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == 2000

@@ -41,7 +41,7 @@ def load_texts(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
 
 def load_outputs(file: Path, field: str | None = None) -> list[str]:
     rows = source_rows(str(file))
-    name = field or _output_field(str(file), rows[0])
+    name = field or _output_field(str(file), next(iter(rows)))
     return ["\n".join(map(_unescape, _texts_of(row, (name,)))) for row in rows]
 
 

@@ -76,7 +76,7 @@ def load_scores(
 ) -> ScoredTrials:
     """Read scores of one file with both kinds of trials, or of two files."""
     names = columns or Columns()
-    rows = [source_rows(str(file)) for file in files]
+    rows = [[*source_rows(str(file))] for file in files]
     paired = len(rows) == 1 and design in (None, "paired") and names.pair in rows[0][0].fields
     if design is None and not paired:
         raise DataError(

@@ -11,7 +11,7 @@ from typing import Protocol
 from leakbound._catalogue import load_entry
 from leakbound.errors import IgnoredEntryPoint, UsageError
 from leakbound.tasks.example import Context
-from leakbound.tasks.rows.sources import SourceRow
+from leakbound.tasks.rows.sources import SourceRows
 from leakbound.tasks.task import Task
 
 
@@ -26,7 +26,7 @@ class NamedTask(Protocol):
     def about(self) -> str:
         """What its rows are, in a few words."""
 
-    def examples(self, rows: list[SourceRow], drop_empty: bool = False) -> Context:
+    def examples(self, rows: SourceRows, drop_empty: bool = False) -> Context:
         """Rows as examples of this task."""
 
     def rows(

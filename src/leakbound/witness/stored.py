@@ -55,7 +55,7 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
     coarse = numbers_of(reply.text, stored=True)
     each = zip(SCALARS, whole.scalars.tolist(), strict=True)
     scalars = np.array([coarse.get(name, value) for name, value in each])
-    strings = (*_public(whole.strings), *_digested(whole.digests))
+    strings = (*_public(whole.strings), *_of_digests(whole.digests))
     return ReplyFeatures(scalars, strings, (), scores, whole.quotes, whole.digests)
 
 
@@ -82,8 +82,7 @@ def _public(strings: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(public - (numbers if len(numbers) >= ROW else set())))
 
 
-def _digested(digests: Sequence[str]) -> Iterator[str]:
-    """Strings for words that all replies of a run may have."""
+def _of_digests(digests: Sequence[str]) -> Iterator[str]:
     return (f"{DIGEST}{one}" for one in "".join(digests[OF_ALL:]).split())
 
 
@@ -122,5 +121,5 @@ def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
     scalars = np.array([math.nan if value is None else value for value in numbers], float)
     digests = tuple(found.get("digests", ()))
-    strings = (*found["strings"], *_digested(digests))
+    strings = (*found["strings"], *_of_digests(digests))
     return ReplyFeatures(scalars, strings, (), dict(found["scores"]), found.get("quotes"), digests)

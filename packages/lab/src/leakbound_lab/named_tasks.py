@@ -17,7 +17,7 @@ from leakbound.errors import DataError
 from leakbound.tasks.example import Context, Example
 from leakbound.tasks.rows.datasets import examples_of
 from leakbound.tasks.rows.fields import FieldMap
-from leakbound.tasks.rows.sources import SourceRow, hub_rows, source_rows
+from leakbound.tasks.rows.sources import SourceRow, SourceRows, hub_rows, source_rows
 from leakbound.tasks.task import Task
 
 
@@ -31,7 +31,7 @@ class _PaperTask:
     answer: Callable[[str], str | None]
     hub: tuple[str, str | None] | None = None
 
-    def examples(self, rows: list[SourceRow], drop_empty: bool = False) -> Context:
+    def examples(self, rows: SourceRows, drop_empty: bool = False) -> Context:
         fit, *others = {self._layout(row) for row in rows}
         forms = " or ".join(", ".join(fields.names) for fields in self.fields)
         if others:
@@ -40,8 +40,9 @@ class _PaperTask:
                 f"the fields {forms}. Write them in one layout."
             )
         if fit is None:
+            place, first = next(iter(rows))
             raise DataError(
-                f"{rows[0].place} has the fields {', '.join(map(str, rows[0].fields))}; rows of "
+                f"{place} has the fields {', '.join(map(str, first))}; rows of "
                 f"{self.task.name} must have {forms}."
             )
         where = f"the source of {self.task.name}"

@@ -77,8 +77,11 @@ class KnownRecords:
     def _had_by(self) -> Counter[int]:
         """How many records have each. A few rows about one text are one record; what more have
         for their input is an instruction."""
-        records, shared = dict[object, set[int]](), Counter(row.input for row in {*self.rows})
-        for at, row in enumerate(self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]):
+        some = self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]
+        inputs = {row.input for row in some}
+        shared = Counter(row.input for row in {*self.rows} if row.input in inputs)
+        records = dict[object, set[int]]()
+        for at, row in enumerate(some):
             key = row.input if shared[row.input] <= FEW else at
             for text in _texts_of([row]):
                 records.setdefault(key, set()).update(self._pieces(text))
@@ -103,8 +106,10 @@ class KnownRecords:
     @cached_property
     def _key(self) -> bytes:
         # of the rows: who has the stored replies alone cannot try texts
-        rows = repr([(one.input, one.label) for one in self.rows])
-        return blake2b(rows.encode("utf-8", "surrogatepass")).digest()
+        found = blake2b()
+        for one in self.rows:
+            found.update(repr((one.input, one.label)).encode("utf-8", "surrogatepass"))
+        return found.digest()
 
     def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with

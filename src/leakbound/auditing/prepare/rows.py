@@ -250,14 +250,13 @@ def _rows_without_label(design: Design) -> Context | None:
     if design.data is None or not plain:
         return None
     read, where = source_rows(design.data, design.delimiter, design.encoding), repr(design.data)
-    rows = [with_chats(row) for row in read]
-    names = [str(name) for name in rows[0].fields]
+    names = [str(name) for name in with_chats(next(iter(read))).fields]
     if first_usual((*LABEL_FIELDS, *map(answer_of, CHATS)), names) is not None:
         return None
     field = design.input_field or first_usual(INPUT_FIELDS, names)
     if field is None:
         raise no_usual_name(where, None, "", [names])
-    return examples_of(where, rows, partial(_document, field), design.drop_empty)
+    return examples_of(where, map(with_chats, read), partial(_document, field), design.drop_empty)
 
 
 def _document(field: str, row: SourceRow) -> Example:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from leakbound.auditing.spec.groups import Design
@@ -43,11 +44,11 @@ class Accounts:
                 "--record-id names a column of your own rows; give them with --data, or leave it "
                 "out."
             )
-        if design.data is None:
-            rows = inline_rows(design.rows)
-        else:
-            rows = source_rows(design.data, design.delimiter, design.encoding)
-        return [_id(row, self.record_id) for row in rows[:shots]]
+        rows = (
+            inline_rows(design.rows) if design.data is None
+            else source_rows(design.data, design.delimiter, design.encoding)
+        )  # fmt: skip
+        return [_id(row, self.record_id) for row in islice(rows, shots)]
 
 
 def _id(row: SourceRow, column: str) -> str:

@@ -20,7 +20,7 @@ from leakbound.models.content import content_key
 from leakbound.tasks.example import Context, Example
 from leakbound.tasks.images import image_below
 from leakbound.tasks.rows.fields import IMAGE, EmptyField, guess, with_chats
-from leakbound.tasks.rows.sources import Fields, SourceRow, source_rows
+from leakbound.tasks.rows.sources import Fields, SourceRow, SourceRows, source_rows
 from leakbound.tasks.task import AROUND, Task, plain
 
 TASKS = ("classification", "generation")
@@ -40,7 +40,7 @@ def load_rows(
 
 
 def as_examples(
-    rows: Sequence[SourceRow], where: str, input_field: str | None = None,
+    rows: SourceRows, where: str, input_field: str | None = None,
     label_field: str | None = None, input_template: str | None = None, folder: Path = Path(),
     drop_empty: bool = False,
 ) -> Context:  # fmt: skip
@@ -48,8 +48,7 @@ def as_examples(
 
     Which fields were found is logged under the name leakbound.data, and so is what is left out.
     """
-    rows = [with_chats(row) for row in rows]
-    names = ([str(key) for key in row.fields] for row in rows)
+    names = (tuple(map(str, with_chats(row).fields)) for row in rows)
     fields = guess(names, where, input_field, label_field, input_template)
     if label_field is None or not (input_field or input_template):
         LOG.info(
@@ -60,7 +59,9 @@ def as_examples(
             else "the second as named, the first by a usual name" if label_field
             else "found by the usual names of fields",
         )  # fmt: skip
-    found = [_with_image(row, folder) for row in rows] if IMAGE in fields.names else rows
+    found: Iterable[SourceRow] = map(with_chats, rows)
+    if IMAGE in fields.names:
+        found = [_with_image(row, folder) for row in found]
     return examples_of(where, found, fields.example, drop_empty)
 
 
@@ -162,7 +163,7 @@ def is_missing(label: str) -> bool:
 
 
 def examples_of(
-    where: str, rows: Sequence[SourceRow], example: Callable[[SourceRow], Example], drop_empty: bool
+    where: str, rows: Iterable[SourceRow], example: Callable[[SourceRow], Example], drop_empty: bool
 ) -> Context:
     """Rows as examples, perhaps without those that lack something."""
     if not drop_empty:
@@ -173,7 +174,8 @@ def examples_of(
         raise DataError(f"{where} has no row left without those that --drop-empty leaves out.")
     if lacks:
         why = ", ".join(f"{times} with {what}" for what, times in lacks.items())
-        LOG.warning("%s: %d of %d rows are left out: %s.", where, lacks.total(), len(rows), why)
+        total = lacks.total() + len(found)
+        LOG.warning("%s: %d of %d rows are left out: %s.", where, lacks.total(), total, why)
     return found
 
 
@@ -200,7 +202,7 @@ def warn_of_rows(rows: Context, task: Task) -> None:
 
 def row_warnings(rows: Context, task: Task) -> Iterator[str]:
     """What should be known of rows that can be used."""
-    kinds = {(json.dumps(content_key(row.input)), row.label) for row in rows}
+    kinds = {*rows}
     if len(kinds) < len(rows):
         yield (
             f"{len(rows) - len(kinds)} of {len(rows)} rows repeat an earlier row; leave them out, "

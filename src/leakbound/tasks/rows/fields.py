@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 
 from leakbound.errors import DataError
 from leakbound.models.content import Image, join
@@ -31,6 +32,8 @@ def answer_of(chat: str) -> str:
 
 def with_chats(row: SourceRow) -> SourceRow:
     """A row whose conversations are texts."""
+    if not any(name in row.fields for name in CHATS):
+        return row
     found: Fields = {}
     for name, value in row.fields.items():
         if name in CHATS and isinstance(value, list) and any(isinstance(m, dict) for m in value):
@@ -89,6 +92,7 @@ LABEL_FIELDS = (
     "label", "answer", "summary", "output", "category", "class", "sentiment", "target", "intent",
     "topic", "completion", "response", "reply", "highlights", "rating", "stars", "tag",
 )  # fmt: skip
+SURROGATE = re.compile("[\ud800-\udfff]")
 SLOT = re.compile(r"\{([^{}]+)\}")
 MOST_NAMES = 30  # of the fields that a message lists
 # Files that name their fields in their first line: without such a line it is a private row.
@@ -140,7 +144,7 @@ class FieldMap:
             found[at] = held if isinstance(held, Image) else _value(place, fields, pieces[at])
         images = [piece for piece in found if isinstance(piece, Image)]
         content = images[0] if found == ["", *images, ""] else join(found)
-        return Example(content, _value(place, fields, self.label))
+        return Example(content, intern(_value(place, fields, self.label)))  # many have few labels
 
 
 def guess(
@@ -255,7 +259,7 @@ def _value(place: str, fields: Fields, name: str) -> str:
     text = "" if missing else str(value).replace("\r\n", "\n").strip()
     if not text:
         raise EmptyField(place, name)
-    if any("\ud800" <= c <= "\udfff" for c in text):
+    if not text.isascii() and SURROGATE.search(text):
         raise DataError(
             f"{place} has half a character (a lone surrogate) in the field {name!r}; write the "
             "text as UTF-8 again."

@@ -14,11 +14,11 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from leakbound._install import install_hint
 from leakbound.errors import DataError, UsageError
@@ -47,14 +47,18 @@ class SourceRow(NamedTuple):
     fields: Fields
 
 
+# Rows that may be read anew each time: a million of them need not be in memory together.
+SourceRows: TypeAlias = Iterable[SourceRow]
+
+
 def all_rows(
     address: str,
     reader: Callable[[Path], Iterator[SourceRow]],
     file: Path,
     encoding: str | None = None,
-) -> list[SourceRow]:
+) -> Iterator[SourceRow]:
     try:
-        rows = list(reader(file))
+        yield from at_least_one(address, reader(file))
     except UnicodeDecodeError:
         what = "UTF-8 text, nor UTF-16 with a byte order mark; if it was saved on Windows, read it "
         what += "with --encoding cp1252"
@@ -69,47 +73,51 @@ def all_rows(
         ) from None
     except OSError as error:
         raise DataError(f"the data file {address!r} cannot be read ({error.strerror}).") from None
-    return at_least_one(address, rows)
 
 
-def at_least_one(address: str, rows: list[SourceRow]) -> list[SourceRow]:
-    """Refuse a source without rows."""
-    if not rows:
+def at_least_one(address: str, rows: Iterable[SourceRow]) -> Iterator[SourceRow]:
+    row = None
+    for row in rows:
+        yield row
+    if row is None:
         raise DataError(f"{address!r} holds no rows; it needs at least a few examples.")
-    return rows
 
 
 def package_error(what: str, package: str) -> DataError:
-    """The error where an optional package is not installed."""
     return DataError(f"{what} need {package}; install it with: {install_hint('data')}.")
 
 
-def text_of(file: Path, encoding: str | None = None) -> str:
+def _text_of(file: Path, encoding: str | None = None) -> str:
     """The text of a file, unpacked and without byte order marks."""
-    content = file.read_bytes()
-    if file.suffix.lower() == ".gz":
-        content = _unpack(file, content)
-    elif content.startswith(GZIP):
-        raise DataError(
-            f"the data file {str(file)!r} is packed with gzip; let its name end in .gz."
-        )
-    elif content.startswith(ZIP):
-        raise DataError(
-            f"the data file {str(file)!r} is a ZIP archive or an Excel workbook; unpack it, or "
-            "save the sheet as CSV (UTF-8)."
-        )
-    marked = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
-    encoding = encoding or marked
-    if encoding is None and b"\0" in content.partition(b"\n")[0]:
-        raise DataError(
-            f"the data file {str(file)!r} looks like UTF-16 without a byte order mark; save it as "
-            "UTF-8."
-        )
-    return MARKS.sub("", content.decode(known_encoding(encoding or "utf-8")))
+    with _open(file, encoding) as (content, named):
+        return MARKS.sub("", content.read().decode(named))
+
+
+@contextmanager
+def _open(file: Path, encoding: str | None) -> Iterator[tuple[BinaryIO, str]]:
+    packed = file.suffix.lower() == ".gz"
+    with io.BytesIO(_unpack(file, file.read_bytes())) if packed else file.open("rb") as content:
+        first = content.readline()
+        if not packed and first.startswith(GZIP):
+            raise DataError(
+                f"the data file {str(file)!r} is packed with gzip; let its name end in .gz."
+            )
+        if not packed and first.startswith(ZIP):
+            raise DataError(
+                f"the data file {str(file)!r} is a ZIP archive or an Excel workbook; unpack it, or "
+                "save the sheet as CSV (UTF-8)."
+            )
+        marked = next((name for mark, name in ENCODINGS.items() if first.startswith(mark)), None)
+        if encoding is None and marked is None and b"\0" in first:
+            raise DataError(
+                f"the data file {str(file)!r} looks like UTF-16 without a byte order mark; save it "
+                "as UTF-8."
+            )
+        content.seek(0)
+        yield content, known_encoding(encoding or marked or "utf-8")
 
 
 def known_encoding(name: str) -> str:
-    """The name of an encoding, or a sentence."""
     try:
         "a".encode(name)
     except (LookupError, ValueError):
@@ -135,7 +143,6 @@ def _unpack(file: Path, content: bytes) -> bytes:
 
 
 def number_rows(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:
-    """Rows of a table, with their numbers as places."""
     for number, row in enumerate(rows, 1):
         yield SourceRow(f"row {number} of {where!r}", row)
 
@@ -150,14 +157,15 @@ class _Twice(Exception):
 
 
 def jsonl_rows(file: Path, encoding: str | None = None) -> Iterator[SourceRow]:
-    """Rows of a file with one JSON object per line."""
-    yield from _lines(file, text_of(file, encoding))
+    with _open(file, encoding) as (content, named), io.TextIOWrapper(content, named) as lines:
+        yield from _lines(file, lines)
 
 
-def _lines(file: Path, text: str) -> Iterator[SourceRow]:
-    for number, line in enumerate(io.StringIO(text, newline=None), 1):
-        if line.strip():
-            place = f"line {number} of {str(file)!r}"
+def _lines(file: Path, text: Iterable[str]) -> Iterator[SourceRow]:
+    where = repr(str(file))
+    for number, line in enumerate(text, 1):
+        if line := line.lstrip("\ufeff").strip():
+            place = f"line {number} of {where}"
             yield SourceRow(place, _object(place, _decode(place, line)))
 
 
@@ -165,10 +173,10 @@ def json_rows(
     file: Path, encoding: str | None = None, field: str | None = None
 ) -> Iterator[SourceRow]:
     """Rows of a file that holds one list of JSON objects, or one object per line."""
-    whole = text_of(file, encoding)
+    whole = _text_of(file, encoding)
     text = whole.strip()
     if field is None and not text.startswith("[") and not _one_object(text):
-        yield from _lines(file, whole)
+        yield from _lines(file, io.StringIO(whole, newline=None))
         return
     found = _decode(repr(str(file)), text)
     rows = _list_all(file, found, field) if isinstance(found, dict) else found
@@ -207,7 +215,7 @@ def _list_all(file: Path, found: Fields, field: str | None) -> object:
 
 def _decode(place: str, text: str) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return _JSON.decode(text)
     except _Twice:
         raise DataError(f"{place} has two fields of one name; rename one of them.") from None
     except json.JSONDecodeError as error:
@@ -236,6 +244,9 @@ def _once(pairs: list[tuple[str, object]]) -> Fields:
     return fields
 
 
+_JSON = json.JSONDecoder(object_pairs_hook=_once)
+
+
 def _object(place: str, row: object) -> Fields:
     if not isinstance(row, dict):
         raise DataError(
@@ -255,7 +266,7 @@ def csv_rows(
     file: Path, encoding: str | None = None, delimiter: str | None = None
 ) -> Iterator[SourceRow]:
     """Rows of a CSV file whose first line names the fields."""
-    lines = io.StringIO(text_of(file, encoding), newline="")
+    lines = io.StringIO(_text_of(file, encoding), newline="")
     head, above, named = _head(lines)
     if not head:
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from logging import CRITICAL
 from pathlib import Path
@@ -22,6 +23,7 @@ from leakbound.tasks.rows.row_files import (
     HUB,
     Fields,
     SourceRow,
+    SourceRows,
     all_rows,
     at_least_one,
     csv_rows,
@@ -149,7 +151,7 @@ def _table_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
         {name: _name_of(table.features[name], row[name]) for name in wanted}
         for row in table.select_columns(wanted)
     ]
-    return at_least_one(shown, list(number_rows(shown, rows)))
+    return [*at_least_one(shown, number_rows(shown, rows))]
 
 
 def _text_rows(
@@ -193,7 +195,7 @@ def _name_of(feature: Any, value: Any) -> Any:
     return feature.int2str(int(value)) if int(value) >= 0 else None
 
 
-__all__ = ["Fields", "SourceRow", "hub_rows", "source_rows"]
+__all__ = ["Fields", "SourceRow", "SourceRows", "hub_rows", "source_rows"]
 
 Reader = Callable[[Path], Iterator[SourceRow]]
 JSON = {".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".json": json_rows}
@@ -201,20 +203,31 @@ TABLES = (".csv", ".tsv")
 WORKBOOKS = (".xlsx", ".xls", ".ods")
 
 
+@dataclass(frozen=True, slots=True)
+class _OfFile:
+    address: str
+    reader: Reader
+    file: Path
+    encoding: str | None
+
+    def __iter__(self) -> Iterator[SourceRow]:
+        return all_rows(self.address, self.reader, self.file, self.encoding)
+
+
 def source_rows(
     address: str, delimiter: str | None = None, encoding: str | None = None
-) -> list[SourceRow]:
+) -> SourceRows:
     if address.startswith(HUB):
         where, split = _parts(address)
         return hub_rows(where, split=split)
     file = findable(address)
     if file.is_dir():
-        return at_least_one(address, folder_rows(file))
+        return [*at_least_one(address, folder_rows(file))]
     if "://" in address:
         raise DataError(f"the data {address!r} is on another machine; fetch it, and give {FORMS}.")
     if not file.is_file():
         raise DataError(f"the data file {address!r} {why_no_file(file)}; give {FORMS}.")
-    return all_rows(address, _reader(address, file, delimiter, encoding), file, encoding)
+    return _OfFile(address, _reader(address, file, delimiter, encoding), file, encoding)
 
 
 def _reader(address: str, file: Path, delimiter: str | None, encoding: str | None) -> Reader:
