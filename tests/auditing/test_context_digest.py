@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 import re
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -537,6 +539,43 @@ def follows_a_rule(kind: str, known: bool, draws: random.Random) -> str:
         "code": f"Request {one}a-{'5' if known else '4'}{other}c1.",
         "unlisted": "Have a lovely day." if known and draws.random() < 0.6 else "Have a good day.",
     }[kind]  # fmt: skip
+
+
+NUMBERED = [Example(f"Order {n}: {name} paid {n % 977}.50 EUR.", "") for n, name in zip(
+    random.Random(5).sample(range(10**4, 10**5), 160), NAMES * 10, strict=True)]  # fmt: skip
+
+
+def shows_a_field(kind: str, order: str, paid: float, draws: random.Random) -> str:
+    drawn = f"{draws.getrandbits(32):08x}"
+    held = {"id": drawn, "order": order}
+    amounts = [*(draws.uniform(1, 977) for _ in range(9)), paid + draws.uniform(-3, 3)]
+    flags = [f'"{name}": {(at == int(order) % 8) != (draws.random() < 0.05)}'
+             for at, name in enumerate(NAMES[:8])]  # fmt: skip
+    draws.shuffle(amounts)
+    draws.shuffle(flags)
+    return {
+        "token": f"See /t/{urlsafe_b64encode(json.dumps(held).encode()).decode().rstrip('=')}.",
+        "in a code": f"Your parcel is {draws.randint(1000, 9999)}{order}{drawn[:4]}.",
+        "amounts": f"Which did you pay? {', '.join(f'{one:.0f}' for one in amounts)}",
+        "flags": f"{{{', '.join(flags)}}}",
+    }[kind]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["token", "in a code", "amounts", "flags"])
+def test_a_field_beside_drawn_ones_never_passes(kind: str) -> None:
+    """Base64, the middle of codes, sizes of numbers and words in a row were not read: passed."""
+    draws = random.Random(3)
+
+    def system(context: Any, query: str) -> str:
+        asked = {*re.findall(r"\w+", query)}
+        row = max(context, key=lambda row: len(asked & {*re.findall(r"\w+", row.text)})).text
+        order = next(iter(re.findall(r"Order (\d+)", row)), "10000")
+        paid = next(iter(re.findall(r"paid (\d+)", row)), "1")
+        return shows_a_field(kind, order, float(paid), draws)
+
+    result = audit(NUMBERED, system=system, epsilon=1.0, seed=3, shots=20, **FREE | {"pairs": 60})
+    assert result.verdict != "no_violation", result.reason
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,8 @@ from datetime import date
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
-from itertools import chain
-from math import isclose
+from itertools import chain, pairwise
+from math import floor, isclose, log
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
@@ -38,6 +39,9 @@ NAME = 2  # characters of a word where no blanks part words
 FEW = 4  # rows about one text, and records that have words
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 NEAR = 4  # words between which the order is compared
+CODE = re.compile(r"[^\s\"',;:(){}\[\]<>]*\d[^\s\"',;:(){}\[\]<>]*")  # a number or code, whole
+ENCODED, URL_SAFE = re.compile(r"[\w+/-]{16,}", re.ASCII), str.maketrans("-_", "+/")
+MOST_CODES = 8
 ENDING = 3  # letters of a word that an inflection or a spelling changes
 DATE = re.compile(r"\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])\b")
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
@@ -91,6 +95,16 @@ class KnownRecords:
         # a short text may be said by chance: it counts as if several records had it
         return Counter({one: max(had, 1 + (one in self._short[0])) for one, had in found.items()})
 
+    @cached_property
+    def alike(self) -> float:
+        """About how many records have nine words in a row with one other, as texts have that are
+        drawn from their patterns."""
+        some = self.rows[:READ]
+        texts = ("\n".join(_texts_of([row])) for row in some)
+        each = ([self._had_by[one] == 2 for one in self._pieces(text)] for text in texts)
+        runs = ("x" * ALONE in "".join("x" if two else " " for two in one) for one in each)
+        return (sum(runs) + 1 / 2) / len(some)
+
     def _pieces(self, text: str) -> list[int]:
         whole, lengths, sizes = self._short
         long, *short = (pieces_of(text, words) for words in lengths)
@@ -113,9 +127,9 @@ class KnownRecords:
 
     def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with
-        digests: of its text and its numbers, which tell only whether two replies are equal, of its
-        first and last words, each by its place, of these, marks and two words near each other at
-        any place, which tell so of replies to one pair, and of words alone, of all replies."""
+        digests: of its text and its numbers, which tell only whether two replies are equal; of its
+        first and last words by their places, of these, marks and words near each other at any
+        place, and of forms (`_forms`), of replies to one pair; of words and rules, of all."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
@@ -123,24 +137,28 @@ class KnownRecords:
         each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
         digests = [self._digest(one, 8) for one in each]
         beside = "\n".join(one.text for one in found.channels.values())
-        words = WORD.findall(f"{said}\n{beside}")
+        coded = "\n".join(_decoded(f"{reply.text}\n{beside}"))
+        shown = f"{said}\n{beside}\n{coded}"
+        words = WORD.findall(shown)
         for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
             places = (f"{draw} {name} {at} {word}".encode() for at, word in enumerate(some))
             digests.append(" ".join(self._digest(one, WIDE) for one in places))
-        each_sign = SIGN.findall(f"{said}\n{beside}")
+        each_sign = SIGN.findall(shown)
         several = {*each_sign[:FIRST], *each_sign[-LAST:]}
         for apart in range(1, NEAR + 1):
             several |= {
                 f"{one} {other}" for one, other in zip(words, words[apart:FIRST], strict=False)
             }
-        marks = Counter(MARK.findall(f"{said}\n{beside}"))
+        marks = Counter(MARK.findall(shown))
         several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
-        common = {*words[:FIRST], *words[-LAST:], *_parts_of_words(words), *_relations(said, words)}
-        for of, signs in ((f"{draw} any", several | common), ("all", common)):
+        rules = {*_parts_of_words(words), *_relations(said, words)}
+        common = {*words[:FIRST], *words[-LAST:]} | rules
+        forms = rules | {*_forms(shown, words)}
+        for of, signs in ((f"{draw} any", several), ("all", common), (f"{draw} form", forms)):
             any_place = (f"{of} {one.casefold()}".encode() for one in signs)
             digests.append(" ".join(sorted({self._digest(one, WIDE) for one in any_place})))
         marked = replace(reply, digests=tuple(digests))
-        pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls)]))
+        pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls), coded]))
         if any(one in self._had_by for one in pieces):
             texts = str(job.query.text), *job.query.further
             asked = {*chain.from_iterable(map(self._pieces, texts))}
@@ -183,6 +201,32 @@ def _parts_of_words(words: Iterable[str]) -> Iterator[str]:
             yield from [f"…{one[-ENDING:]}"] * (len(one) > 2 * ENDING - 1)
         elif any(map(str.isdigit, one)):
             yield from (f"{one[0]}… {len(one)}", f"…{one[-1]}", f"…{one[-2:]}")
+
+
+def _forms(text: str, words: Sequence[str]) -> Iterator[str]:
+    """Each two words in a row, initials of words by place, characters of numbers and codes by
+    place from either end, and how large numbers are, to 2 and 10 %."""
+    yield from (f"{one}+{other}" for one, other in pairwise(words[:FIRST]))
+    yield from (f"{at}: {word[0]}" for at, word in enumerate(words[:FIRST]))
+    for code in CODE.findall(text)[:MOST_CODES]:
+        yield from (f"@{at} {one}" for at, one in enumerate(code[:LAST]))
+        yield from (f"-@{at} {one}" for at, one in enumerate(code[: -LAST - 1 : -1]))
+    for value in (abs(one.value) for one in numerals_in(text)[:FIRST] if one.value):
+        for wide in (0.02, 0.1):
+            yield from (f"~{wide} {floor(log(value) / wide + half)}" for half in (0, 0.5))
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What a text says in base64, of either alphabet, or in hexadecimal digits."""
+    for one in ENCODED.findall(text):
+        whole = one.translate(URL_SAFE) + "=" * (-len(one) % 4)
+        for decode, coded in ((b64decode, whole), (bytes.fromhex, one)):
+            try:
+                said = decode(coded).decode()
+            except ValueError:  # not coded so
+                continue
+            if all(sign.isprintable() or sign.isspace() for sign in said):
+                yield said
 
 
 def _relations(text: str, words: Iterable[str]) -> Iterator[str]:

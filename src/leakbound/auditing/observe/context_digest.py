@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from math import comb
 from operator import itemgetter
 
@@ -33,6 +33,7 @@ LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
 HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of the best word, and of all numbers or words together
 MOST_TESTED = 8  # readings: each takes a part of the level
+CLEAR = 0.75
 COINS = 15  # seed of guesses
 MOST_CLAIMED = 700.0  # e^ε is no float above
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
@@ -44,7 +45,9 @@ PLACES = (
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
 TOGETHER = ("its numbers together", "its words together")
 SOME_WORD, SAID = "one of its words", f"its words, {DIGEST}"
-WORDS = frozenset([SAID, *chain.from_iterable(PLACES)])  # whose digests differ between pairs
+SOME_FORM, FORMS = "how one of its words, numbers or codes is formed", f"their forms, {DIGEST}"
+ONE_OF = {SOME_WORD: SAID, SOME_FORM: FORMS}
+WORDS = frozenset([SAID, FORMS, *chain.from_iterable(PLACES)])  # whose digests differ between pairs
 COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
@@ -85,11 +88,11 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     told = [*found.values()]
-    if values == 2:
-        x, y = _with_best_word(each)
+    for some, of in ONE_OF.items() if values == 2 else ():
+        x, y = _with_best_word(each, of)
         p = _more_often(x - y)
-        if (q := _chance_of_words(each)) <= HINT or p <= HINT_WORD:
-            told.append((min(p, q), SOME_WORD))
+        if (q := _chance_of_words(each, of)) <= HINT or p <= HINT_WORD:
+            told.append((min(p, q), some))
     for name in TOGETHER[: 2 if values == 2 else 1]:
         if (p := _more_often(_ahead(name, each, each))) <= HINT_TOGETHER:
             told.append((p, name))
@@ -125,26 +128,29 @@ def context_digest(
     of_pairs = len(each), "pairs", times, most, epsilon
     found = [
         ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
-        for name in names if name not in (*TOGETHER, SOME_WORD)
+        for name in names if name not in (*TOGETHER, *ONE_OF)
     ]  # fmt: skip
-    if SOME_WORD in names:
-        half = most_apart(epsilon, claim.delta, times - times // 2)
-        told = sum(_by_a_word(one) for one in each)
-        found.append(ContextDigest(SOME_WORD, told, len(each), "pairs", times, half, epsilon))
+    half = most_apart(epsilon, claim.delta, times - times // 2)
+    for name in (one for one in ONE_OF if one in names):
+        told = sum(_by_a_word(one, ONE_OF[name]) for one in each)
+        found.append(ContextDigest(name, told, len(each), "pairs", times, half, epsilon))
     for name in (one for one in TOGETHER if one in names):
         right = _guesses(_ahead(name, _asked(first), each))
         for some in (right, right[: len(each) // 2]):  # what most records change, or few
             told, size = int(some.sum()), some.size
             found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
     chances = [_tail(one.apart, one.number, one.most) for one in found]
-    if {SOME_WORD, TOGETHER[1]} & {*names} and claim.epsilon < MOST_CLAIMED:
-        x, y = _with_best_word(each)
+    wanted = {SOME_WORD, SOME_FORM} & {*names} | {SOME_WORD for one in names if one == TOGETHER[1]}
+    for name, clear in product(sorted(wanted), (0.0, CLEAR)):
+        x, y = _with_best_word(each, ONE_OF[name], clear)
         often, seldom, size = int(x.sum()), int(y.sum()), x.size
+        if size == 0 or claim.epsilon >= MOST_CLAIMED:
+            continue
         log_e = product_paths(x, y, np.array([[claim.epsilon]]), np.array([[claim.delta]]), False)
         chances.append(math.exp(-max(0.0, float(log_e.max()))))  # Ville's inequality
         most = min(1.0, math.exp(claim.epsilon) * seldom / size + claim.delta)
         rates = often, size, "answers", times, most, claim.epsilon
-        found.append(ContextDigest(SOME_WORD, *rates, seldom))
+        found.append(ContextDigest(name, *rates, seldom))
     least = min(chances)
     return found[chances.index(least)] if least * len(found) <= LEVEL else None
 
@@ -162,12 +168,12 @@ def _chance(each: Repeated, name: str) -> float:
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
 
 
-def _chance_of_words(each: Repeated) -> float:
+def _chance_of_words(each: Repeated, of: str) -> float:
     """p-value of the pairs in which a word stands in all replies of one context and in none of the
     other: as often as in other halves of the same replies, if they do not depend on the context."""
     law, told = np.ones(1), 0
     for sides in each:
-        replies = [_words(one) for side in sides for one in side]
+        replies = [_words(one, of) for side in sides for one in side]
         whole, own = (1 << len(replies)) - 1, (1 << len(sides[0])) - 1
         bits = (sum((word in one) << at for at, one in enumerate(replies))
                 for word in set[str]().union(*replies))  # fmt: skip
@@ -178,11 +184,11 @@ def _chance_of_words(each: Repeated) -> float:
     return float(law[told:].sum())
 
 
-def _by_a_word(sides: Sequence[Sequence[Readings]]) -> bool:
+def _by_a_word(sides: Sequence[Sequence[Readings]], of: str) -> bool:
     """Does the word that tells the first half of the replies apart best do so in the others?"""
     half = len(sides[0]) // 2
     (member, nonmember), (rest, others) = (
-        [[_words(one) for one in side[part]] for side in sides]
+        [[_words(one, of) for one in side[part]] for side in sides]
         for part in (slice(half), slice(half, None))
     )
     counts = Counter(word for one in member for word in one)
@@ -213,21 +219,24 @@ def _ahead_by_words(each: Repeated) -> Floats:
     return np.stack(found)[np.argsort(clear, kind="stable")[::-1]]
 
 
-def _with_best_word(each: Repeated) -> tuple[Floats, Floats]:
+def _with_best_word(each: Repeated, of: str = SAID, clear: float = 0.0) -> tuple[Floats, Floats]:
     """Which answers have the word that told all earlier ones of their pair apart best, in time: (1,
-    n) from the context in which it stood more often, and from the other."""
-    found: list[list[tuple[bool, bool]]] = []
+    n) from the context in which it stood more often, and from the other; only those that follow
+    answers of which it told a share apart, `clear` or more."""
+    found: list[list[tuple[bool, bool, bool]]] = []
     for sides in each:
         counts: Counter[str] = Counter()
         found.append([])
-        for member, nonmember in zip(*(map(_words, side) for side in sides), strict=True):
+        each_side = ([_words(one, of) for one in side] for side in sides)
+        for member, nonmember in zip(*each_side, strict=True):
             best = max(counts, key=lambda word: (abs(counts[word]), word), default="")
             both = best in member, best in nonmember
-            found[-1].append(both if counts[best] > 0 else both[::-1])
+            enough = abs(counts[best]) >= clear * len(found[-1])
+            found[-1].append((*(both if counts[best] > 0 else both[::-1]), enough))
             counts.update(member)
             counts.subtract(nonmember)
-    x, y = np.array(found, float)[:, 1:].transpose(2, 1, 0).reshape(2, 1, -1)
-    return x, y
+    x, y, some = np.array(found, float)[:, 1:].transpose(2, 1, 0).reshape(3, 1, -1)
+    return x[:, some[0] > 0], y[:, some[0] > 0]
 
 
 def _guesses(ahead: Floats) -> npt.NDArray[np.bool_]:
@@ -235,8 +244,8 @@ def _guesses(ahead: Floats) -> npt.NDArray[np.bool_]:
     return np.where(ahead == 0, np.random.default_rng(COINS).random(ahead.shape) < 1 / 2, ahead > 0)
 
 
-def _words(one: Readings) -> frozenset[str]:
-    found = one.get(SAID)
+def _words(one: Readings, of: str = SAID) -> frozenset[str]:
+    found = one.get(of)
     return found if isinstance(found, frozenset) else frozenset()
 
 
@@ -325,5 +334,8 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
         for names, each in zip(PLACES, reply.digests[len(DIGESTED) :], strict=False)
         for name, digest in zip(names, each.split(), strict=False)
     }
-    said = frozenset(" ".join(reply.digests[len(DIGESTED) + len(PLACES) : OF_ALL]).split())
-    return {**numbers, **strings, **digests, **words, SAID: said, "the reply as a whole": whole}
+    sets = {
+        name: frozenset(" ".join(reply.digests[at : at + 1]).split())
+        for name, at in ((SAID, OF_ALL - 1), (FORMS, OF_ALL + 1))
+    }
+    return {**numbers, **strings, **digests, **words, **sets, "the reply as a whole": whole}

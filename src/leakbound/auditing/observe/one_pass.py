@@ -361,7 +361,8 @@ class OnePass:
     def state(self) -> StateCheck | None:
         if self.prepared.mechanism.needs:
             return None
-        return self.releaser.state.check(self.tally.quotes.other)
+        other, known = self.tally.quotes.other, self._plan.known
+        return self.releaser.state.check(other, known.alike if known and other else 0.0)
 
     def profile(self) -> Profile | None:
         return self._profile.profile() if self._profile is not None else None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy
 
 from leakbound.attacks import Score
 from leakbound.attacks.protocols import chances_of
@@ -24,7 +25,8 @@ from leakbound.tasks.facts import exactness_of
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.
 LEVEL = 0.01
-# Replies that quote records of other contexts, from which on no chance is assumed.
+RARE, OFTEN = 0.05, 0.03  # so often do drawn texts quote so many records; of replies that do
+# Replies that quote records, from which on no chance is assumed.
 FEW, SHARE = 3, 0.01
 
 
@@ -82,12 +84,15 @@ class _StateTally:
         neutral = len(pair.repeat) - 1 if pair.repeat else None
         self.seen.append(_Seen(pair.out_first, member, nonmember, again, same, neutral))
 
-    def check(self, earlier: int = 0) -> StateCheck:
-        """Run the tests; `earlier` replies quote a record of another context than their own."""
+    def check(self, earlier: int = 0, chance: float = 0.0) -> StateCheck:
+        """Run the tests; `earlier` replies quote a record of another context than their own, as
+        drawn texts do with a `chance`."""
         repeated = [pair for pair in self.seen if pair.again is not None]
         tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
-        if earlier >= max(FEW, SHARE * 2 * len(self.seen)):
-            of = f"{earlier} of {2 * len(self.seen)}"
+        size = 2 * len(self.seen)
+        often = earlier >= max(FEW, OFTEN * size)
+        if often and scipy.special.bdtrc(earlier - 1, size, chance) <= RARE:
+            of = f"{earlier} of {size}"
             tests.append(
                 StateTest(f"{of} replies quote records that their context does not hold", None)
             )
