@@ -561,6 +561,24 @@ def shows_a_field(kind: str, order: str, paid: float, draws: random.Random) -> s
     }[kind]
 
 
+@pytest.mark.parametrize(
+    ("kind", "share"), [("token", 0.9), ("in a code", 0.8), ("amounts", 0.5), ("flags", 0.85)]
+)
+def test_a_field_beside_drawn_ones_has_a_digest(kind: str, share: float) -> None:
+    """Some digest stands in most replies that show it, and in few of those that show another."""
+    known, draws = KnownRecords(NUMBERED), random.Random(4)
+    job = Job(tuple(NUMBERED[:4]), Query("who?", free=True))
+    counts: Counter[str] = Counter()
+    for order, paid, sign in (("73514", 611, 1), ("28067", 142, -1)):
+        for _ in range(100):
+            text = shows_a_field(kind, order, paid, draws)
+            marked = known.mark(job, 1, GeneratedText(text, reply=ReplyFacts(text))).reply
+            assert isinstance(marked, ReplyFacts)
+            for one in {*" ".join(marked.digests[4:]).split()}:
+                counts[one] += sign
+    assert max(counts.values()) >= 100 * share
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["token", "in a code", "amounts", "flags"])
 def test_a_field_beside_drawn_ones_never_passes(kind: str) -> None:
