@@ -207,9 +207,7 @@ class Ledger:
             if committing:
                 raise PossiblySpent(str(error)) from error
             raise
-        takes_part = np.empty(len(able), bool)
-        takes_part[order] = able
-        return Spend(state, tuple(takes_part.tolist()))
+        return Spend(state, tuple(able[np.argsort(order)].tolist()))
 
     def state(self, dataset: str = DATASET) -> BudgetState:
         """The answers given from a data set, and what remains of its budget."""
