@@ -241,10 +241,10 @@ def _rho(part: Guarantee) -> float:
     return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
-Counted = tuple[Guarantee, int]  # a guarantee, and how many outputs have it
+CountedPart = tuple[Guarantee, int]  # a guarantee, and how many outputs have it
 
 
-def _merge(parts: list[Counted]) -> list[Counted]:
+def _merge(parts: list[CountedPart]) -> list[CountedPart]:
     """Merge RDP parts into one and discrete noise of equal sigma into one; keep the others."""
     renyi = [replace(p, value=times_up(p.value, n)) for p, n in parts if isinstance(p, RDP)]
     moves: dict[float, DiscreteGaussian] = {}
@@ -257,7 +257,7 @@ def _merge(parts: list[Counted]) -> list[Counted]:
     return [*rest, *((part, 1) for part in once)]
 
 
-def epsilon_of_counts(parts: Sequence[Counted], delta: float, optimal: bool) -> float:
+def epsilon_of_counts(parts: Sequence[CountedPart], delta: float, optimal: bool) -> float:
     """Unless `optimal`, guarantees may depend on earlier outputs, so that they add up."""
     there = {type(part) for part, _ in parts}
     sums = {tuple(tuple(filter(there.__contains__, kinds)) for kinds in both) for both in SUMS}
@@ -265,7 +265,7 @@ def epsilon_of_counts(parts: Sequence[Counted], delta: float, optimal: bool) -> 
 
 
 def _epsilon(
-    parts: Sequence[Counted], delta: float, gdp: Kinds, zcdp: Kinds, optimal: bool
+    parts: Sequence[CountedPart], delta: float, gdp: Kinds, zcdp: Kinds, optimal: bool
 ) -> float:
     mu = math.sqrt(2 * sum_up(times_up(_rho(p), n) for p, n in parts if isinstance(p, gdp)))
     rho = sum_up(times_up(_rho(p), n) for p, n in parts if isinstance(p, zcdp))

@@ -30,7 +30,7 @@ SCHEMA = (
     "left_out BIGINT NOT NULL, at TEXT NOT NULL, tag TEXT NOT NULL)",
 )
 CHUNK = 500  # values per statement: older versions of SQLite allow 999
-# Accounts are kept in blocks, by the first bits of their keys: a million in 16,384 rows of 2 kB.
+# AccountRows are kept in blocks, by the first bits of their keys: a million in 16,384 rows of 2 kB.
 # To charge a million rows takes ten times as long.
 ACCOUNT = np.dtype([("key", f"S{KEY}"), ("answers", "<i8"), ("spent", "<f8")])
 BLOCK_BITS = 14
@@ -42,7 +42,7 @@ WRITE_DATASET = (
     "INSERT INTO leakbound_datasets VALUES (?, ?, ?, ?) ON CONFLICT (name, guarantee) DO UPDATE "
     "SET answers = excluded.answers, spent = excluded.spent"
 )
-Accounts: TypeAlias = npt.NDArray[np.void]
+AccountRows: TypeAlias = npt.NDArray[np.void]
 # The root of a ledger is the sum of a keyed hash of each block and each row of the data sets; the
 # tag of an answer is a keyed hash of the answer, of the root after it and of all limits. No later
 # spend covers up an edit: the root would need a second state of one block (Clarke et al.,
@@ -97,7 +97,7 @@ def dataset(db: Database, name: str) -> tuple[list[tuple[Guarantee, int]], int, 
     return counts, sum(times for _, times in counts), math.fsum(float(row[3]) for row in rows)
 
 
-def accounts(blocks: dict[int, bytes]) -> Accounts:
+def accounts(blocks: dict[int, bytes]) -> AccountRows:
     return np.frombuffer(b"".join(blocks.values()), ACCOUNT)
 
 
