@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from ledger_edits import Edit, edit, spend_is
 
 from leakbound.auditing.spec.groups import Design
 from leakbound.cli.options import ledger as ledger_options
@@ -58,24 +58,22 @@ def test_history_lists_answers(ledger: str) -> None:
     assert (last["dataset"], last["guarantee"][0]["kind"]) == ("more mail", "PureDP")
 
 
-DAMAGE = {
-    "DELETE FROM leakbound_answers WHERE number = 2": "old or another copy",
-    "DELETE FROM leakbound_answers WHERE number = 1": "some were removed",
-    "UPDATE leakbound_accounts SET spent = 0.0": "some account was changed",
-    "UPDATE leakbound_accounts SET spent = 1.5": "3 records have spent more than the budget",
-    "UPDATE leakbound_total SET value = '9.0' WHERE name = 'capacity'": "may spend 9",
-}
+DAMAGE: list[tuple[Edit, str]] = [
+    ("DELETE FROM leakbound_answers WHERE number = 2", "old or another copy"),
+    ("DELETE FROM leakbound_answers WHERE number = 1", "some were removed"),
+    (spend_is(0.0), "some account was changed"),
+    (spend_is(1.5), "3 records have spent more than the budget"),
+    ("UPDATE leakbound_total SET value = '9.0' WHERE name = 'capacity'", "may spend 9"),
+]
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_check_names_what_is_wrong(ledger: str, damage: str) -> None:
+@pytest.mark.parametrize(("damage", "said"), DAMAGE)
+def test_check_names_what_is_wrong(ledger: str, damage: Edit, said: str) -> None:
     assert "overspent nowhere" in run("check", "--ledger", ledger).output
-    with sqlite3.connect(ledger) as db:
-        db.execute(damage)
-    db.close()
+    edit(ledger, damage)
     found = run("check", "--ledger", ledger)
     assert isinstance(found.exception, StoreError)
-    assert DAMAGE[damage] in str(found.exception)
+    assert said in str(found.exception)
     assert json.loads(run("check", "--json", "--ledger", ledger).output)["problems"]
 
 

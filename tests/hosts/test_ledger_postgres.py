@@ -181,6 +181,20 @@ def test_ledgers_of_one_database_and_key_file_are_told_apart(place: Schema) -> N
     assert Ledger(other.address, 1.0, DELTA, other.key).state().answers == 0
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE leakbound_datasets SET spent = 0", "DELETE FROM leakbound_accounts",
+     "UPDATE leakbound_total SET value = '9.0' WHERE name = 'capacity'"],
+)  # fmt: skip
+def test_an_edited_database_is_refused(place: Schema, change: str) -> None:
+    ledger = Ledger(place.address, 1.0, DELTA, place.key)
+    ledger.spend(["one", "two"], PureDP(0.5))
+    Ledger(place.address, 1.0, DELTA, place.key)
+    place.run(change)
+    with pytest.raises(StoreError, match="changed by another hand"):
+        Ledger(place.address, 1.0, DELTA, place.key)
+
+
 def test_no_message_holds_a_password(tmp_path: Path) -> None:
     url = "postgresql://me:hush@127.0.0.1:1/books?password=hush&sslmode=disable"
     with pytest.raises(StoreError) as caught:

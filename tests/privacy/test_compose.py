@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,6 +127,20 @@ def test_exponential_mechanisms_compose_as_their_zcdp(
     rho = count * epsilon**2 / 8
     expected = min(count * epsilon, zcdp_epsilon(rho, delta))
     assert composed(epsilon, count, delta) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("count", [8192, 8193, 30_000])
+def test_very_many_mechanisms_compose_as_the_binomial_sum(count: int) -> None:
+    """Above 8,192 the rarest losses count as a failure each."""
+    epsilon, delta = 0.01, 1e-5
+    losses = epsilon * (2 * np.arange(count + 1) - count)
+    chances = scipy.stats.binom.pmf(np.arange(count + 1), count, scipy.special.expit(epsilon))
+    found = pure_composition_epsilon(epsilon, count, delta)
+
+    def profile(e: float) -> float:
+        return float((chances * np.maximum(0.0, -np.expm1(e - losses))).sum())
+
+    assert profile(found) <= delta <= profile(found - 1e-7)
 
 
 def test_more_than_a_million_mechanisms_compose_as_their_zcdp() -> None:

@@ -261,6 +261,15 @@ def test_parts_of_nested_compositions_share_delta(tmp_path: Path) -> None:
     assert pay(ledger, three).epsilon == pytest.approx(gdp_epsilon(0.5 * math.sqrt(6), DELTA))
 
 
+@pytest.mark.parametrize("guarantee", [Gaussian(1.0, 1e6), PureDP(1e-9), RDP(8.0, 1e-13)])
+def test_equal_answers_are_counted_and_not_listed(guarantee: Guarantee) -> None:
+    """Without a limit of the budget, each answer composed a list of all earlier ones."""
+    assert 0.0 < compose_epsilon([(guarantee, 10**12)], DELTA) < math.inf
+    assert 0.0 < compose_epsilon([(guarantee, 10**12), (PureDP(0.1), 10**12)], DELTA) < math.inf
+    few = compose_epsilon([(guarantee, 30)], DELTA)
+    assert few == pytest.approx(compose([guarantee] * 30).epsilon(DELTA), rel=1e-12)
+
+
 @pytest.mark.slow
 def test_subsampled_answers_add_their_steps(tmp_path: Path) -> None:
     pytest.importorskip("dp_accounting")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,30 @@ def test_a_request_that_does_not_arrive_is_closed(
     assert received.startswith(begins)
     assert received or not begins
     assert served.state.answers == received.startswith(b"HTTP/1.1 200")
+
+
+def test_slow_clients_of_one_address_leave_room_for_others(tmp_path: Path) -> None:
+    """256 connections that sent half a header gave everybody 503, without any token."""
+    from leakbound.serving.http.server import CONNECTIONS
+
+    served = private(tmp_path, 9.0)
+    options: dict[str, Any] = {"limit_concurrency": CONNECTIONS}
+    with running(application(served, TOKEN), **options) as url, ExitStack() as opened:
+        port = int(url.rpartition(":")[2])
+        slow = []
+        for _ in range(CONNECTIONS):
+            one = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+            opened.enter_context(one)
+            one.sendall(head(9)[:40])
+            slow.append(one)
+        assert httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 200
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        asked = httpx.post(f"{url}{CHAT}", json=ASK, headers=headers, timeout=PATIENCE)
+        assert asked.status_code == 200
+        assert slow[0].recv(1) == b""  # the oldest were closed
+        newest = slow[-1]  # and may still send the rest
+        newest.sendall(head(9)[40:] + b"123456789")
+        assert newest.recv(12) == b"HTTP/1.1 400"
 
 
 def test_a_body_that_is_too_large_gets_its_sentence_before_the_end(tmp_path: Path) -> None:

@@ -58,6 +58,33 @@ def test_the_budget_of_the_data_stands_above_those_of_tenants(tmp_path: Path) ->
     assert state.answers(tenant) == 1
 
 
+def test_a_tenant_learns_nothing_of_what_others_asked(tmp_path: Path) -> None:
+    """The sentence of the ledger counted the answers of all, and each reply their epsilon."""
+    tenants = Tenants([Tenant("small", SMALL, epsilon=4.0), Tenant("large", LARGE)])
+    told = []
+    for others in (0, 3):
+        folder = tmp_path / str(others)
+        folder.mkdir()
+        replies = send(
+            private(folder, 4.0), *[headers(LARGE)] * others, headers(SMALL), tenants=tenants
+        )
+        assert [reply.status_code for reply in replies] == [200] * (others + 1)
+        told.append(replies[-1].json()["leakbound"])
+    assert told[0] == told[1]
+    assert told[0]["epsilon_spent"] == pytest.approx(1.0)
+    assert told[0]["epsilon_remaining"] == pytest.approx(3.0)
+    said = set()
+    for others in (1, 2):
+        folder = tmp_path / f"spent {others}"
+        folder.mkdir()
+        asked = [*[headers(LARGE)] * others, *[headers(SMALL)] * 12]
+        last = send(private(folder, 2.0), *asked, tenants=tenants)[-1]
+        assert last.status_code == 403
+        said.add(last.text)
+    assert len(said) == 1
+    assert not any(letter.isdigit() for letter in said.pop())
+
+
 def test_accounts_survive_a_restart_and_are_shared_by_processes(tmp_path: Path) -> None:
     tenant = Tenant("small", SMALL, answers=3)
     first, second = (ServiceState(tmp_path / "state") for _ in range(2))

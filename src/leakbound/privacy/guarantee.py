@@ -20,7 +20,7 @@ from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.discrete_gaussian import DiscreteGaussian
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 from leakbound.privacy.renyi import RDP, compose_rdp
-from leakbound.privacy.rounding import ROUNDING, sum_up
+from leakbound.privacy.rounding import ROUNDING, sum_up, times_up
 
 # Values of delta at which a trade-off curve is evaluated if the guarantee has no closed form: 0 for
 # pure DP, and the orders of magnitude that matter for error rates that a few hundred to a million
@@ -241,48 +241,56 @@ def _rho(part: Guarantee) -> float:
     return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
-def _merge(parts: list[Guarantee]) -> list[Guarantee]:
+CountedPart = tuple[Guarantee, int]  # a guarantee, and how many outputs have it
+
+
+def _merge(parts: list[CountedPart]) -> list[CountedPart]:
     """Merge RDP parts into one and discrete noise of equal sigma into one; keep the others."""
-    renyi = [part for part in parts if isinstance(part, RDP)]
+    renyi = [replace(p, value=times_up(p.value, n)) for p, n in parts if isinstance(p, RDP)]
     moves: dict[float, DiscreteGaussian] = {}
-    for part in parts:
+    for part, count in parts:
         if isinstance(part, DiscreteGaussian):
-            known = moves.get(part.sigma)
-            moves[part.sigma] = (
-                part if known is None else replace(part, moves=part.moves + known.moves)
-            )
-    rest = [part for part in parts if not isinstance(part, RDP | DiscreteGaussian)]
-    return [*rest, *moves.values(), *([compose_rdp(renyi)] if renyi else [])]
+            known = moves[part.sigma].moves if part.sigma in moves else 0
+            moves[part.sigma] = replace(part, moves=count * part.moves + known)
+    rest = [one for one in parts if not isinstance(one[0], RDP | DiscreteGaussian)]
+    once: list[Guarantee] = [*moves.values(), *([compose_rdp(renyi)] if renyi else [])]
+    return [*rest, *((part, 1) for part in once)]
 
 
-def additive_epsilon(parts: Sequence[Guarantee], delta: float) -> float:
-    """epsilon of parts whose guarantees may depend on earlier outputs, so that they add up."""
-    return min(_epsilon(parts, delta, *one) for one in SUMS)
+def epsilon_of_counts(parts: Sequence[CountedPart], delta: float, optimal: bool) -> float:
+    """Unless `optimal`, guarantees may depend on earlier outputs, so that they add up."""
+    there = {type(part) for part, _ in parts}
+    sums = {tuple(tuple(filter(there.__contains__, kinds)) for kinds in both) for both in SUMS}
+    return min(_epsilon(parts, delta, gdp, zcdp, optimal) for gdp, zcdp in sums)
 
 
 def _epsilon(
-    parts: Sequence[Guarantee], delta: float, gdp: Kinds, zcdp: Kinds, optimal: bool = False
+    parts: Sequence[CountedPart], delta: float, gdp: Kinds, zcdp: Kinds, optimal: bool
 ) -> float:
-    mu = math.sqrt(2 * sum_up(_rho(p) for p in parts if isinstance(p, gdp)))
-    rho = sum_up(_rho(p) for p in parts if isinstance(p, zcdp))
-    rest = _merge([p for p in parts if not isinstance(p, gdp + zcdp)])
-    pure = [p.value for p in rest if isinstance(p, PureDP | BoundedRange)]
-    approximate = [p for p in rest if isinstance(p, ApproxDP)]
-    others = [p for p in rest if not isinstance(p, PureDP | BoundedRange | ApproxDP)]
-    share = delta / max(1, (mu > 0) + (rho > 0) + len(approximate) + len(others))
-    values = [p.epsilon(share) for p in (*approximate, *others)]
-    added = sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *pure, *values])
+    mu = math.sqrt(2 * sum_up(times_up(_rho(p), n) for p, n in parts if isinstance(p, gdp)))
+    rho = sum_up(times_up(_rho(p), n) for p, n in parts if isinstance(p, zcdp))
+    rest = _merge([one for one in parts if not isinstance(one[0], gdp + zcdp)])
+    pure = [(p.value, n) for p, n in rest if isinstance(p, PureDP | BoundedRange)]
+    approximate = [(p, n) for p, n in rest if isinstance(p, ApproxDP)]
+    others = [(p, n) for p, n in rest if not isinstance(p, PureDP | BoundedRange | ApproxDP)]
+    many = sum(n for _, n in others)
+    share = delta / max(1, (mu > 0) + (rho > 0) + sum(n for _, n in approximate) + many)
+    values = [times_up(p.epsilon(share), n) for p, n in (*approximate, *others)]
+    sums = [times_up(*one) for one in pure]
+    added = sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *sums, *values])
     if not optimal or not (pure or approximate):
         return added
     # these and Gaussian noise, whose worst cases are known, are one part
-    share = delta / (1 + (rho > 0) + len(others))
-    values = [zcdp_epsilon(rho, share), *(p.epsilon(share) for p in others)]
+    share = delta / (1 + (rho > 0) + many)
+    values = [zcdp_epsilon(rho, share), *(times_up(p.epsilon(share), n) for p, n in others)]
     # with the chance that every approximate part is pure
-    logs = [math.log1p(-p.delta) for p in approximate]
+    logs = [n * math.log1p(-p.delta) for p, n in approximate]
     left = share if not logs else -math.expm1(math.log1p(-share) - sum(logs)) - ROUNDING * share
     if left < 0 or math.isinf(sum(values)):
         return added
-    counts = Counter([*pure, *(p.value for p in approximate)])
+    counts = Counter[float]()
+    for value, count in (*pure, *((p.value, n) for p, n in approximate)):
+        counts[value] += count
     return min(added, sum_up([joint_epsilon(counts, mu, left), *values]))
 
 
@@ -327,7 +335,7 @@ class Composed(Final):
         mechanisms as pure DP or as zCDP, and Gaussian mechanisms as GDP or as zCDP.
         """
         delta_value(delta)
-        return min(_epsilon(self.parts, delta, *one, optimal=True) for one in SUMS)
+        return epsilon_of_counts([(part, 1) for part in self.parts], delta, optimal=True)
 
     def describe(self) -> str:
         first = self.parts[0]

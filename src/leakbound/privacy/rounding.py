@@ -47,6 +47,14 @@ def sum_up(values: Iterable[float]) -> float:
     return math.nextafter(total, math.inf) if math.fsum([*parts, -total]) > 0 else total
 
 
+def times_up(value: float, count: int) -> float:
+    """What `sum_up` gives of so many equal values."""
+    product = value * count
+    if math.isinf(product) or Fraction(product) >= Fraction(value) * count:
+        return product
+    return math.nextafter(product, math.inf)
+
+
 def share_down(total: float, count: int) -> float:
     """The largest float that does not exceed a total when it is multiplied by `count`.
 

@@ -68,7 +68,9 @@ class ServiceApp:
     ) -> None:
         self.private, self.tenants, self.limit, self.timeout = private, tenants, limit, timeout
         self.reply_after = math.inf if reply_after is None else reply_after
-        self._calls = ServiceCalls(private, state, ignored)
+        self._calls = ServiceCalls(
+            private, state, ignored, several=tenants is not None and len(tenants.all) > 1
+        )
         self._anybody = Tenant("anybody", secrets.token_hex())
         self._one_at_a_time = anyio.Semaphore(1)
         self._started = int(time.time())

@@ -49,6 +49,10 @@ ERROR_TYPES = {
 NO_RETRY: Mapping[str, str] = {"x-should-retry": "false"}  # the official clients obey it
 SPENT = "the server could not answer; what was paid for it stays spent. Do not send it again."
 UNSPENT = "the server cannot answer now; nothing was spent, so you may send the request again."
+EXHAUSTED = (
+    "the privacy budget of the data does not allow another answer at this price. Nothing was "
+    "spent; ask the operator of the service."
+)
 LATE = (
     "an answer was not ready at the time when every answer leaves (--reply-after), which could "
     "tell of the rows. What was paid for it stays spent, and this service answers nothing until "
@@ -110,9 +114,14 @@ class ServiceCalls:
     """
 
     def __init__(
-        self, private: PrivateICL, state: ServiceState, ignored: Iterable[str] = ()
+        self,
+        private: PrivateICL,
+        state: ServiceState,
+        ignored: Iterable[str] = (),
+        several: bool = False,
     ) -> None:
         self.private, self.state, self.ignored = private, state, tuple(ignored)
+        self._several = several  # tenants, of which none may know what the others asked
         self.stopped = False
         self._rates: dict[str, RequestRate] = {}
         self._unspent: set[tuple[str, str]] = set()  # keys that could not be deleted from the file
@@ -227,17 +236,22 @@ class ServiceCalls:
         except Exception as error:
             self.state.refund(number)
             if isinstance(error, BudgetExhausted):
-                return self._refused(error)
+                return refusal(403, EXHAUSTED, NO_RETRY) if self._several else self._refused(error)
             _log(error)
             return refusal(503, UNSPENT)
+        spent, remaining = answer.spent, answer.remaining
+        if self._several:
+            spent = self.state.epsilon(call.tenant, answer.delta)
+            cap = call.tenant.epsilon
+            remaining = math.inf if cap is None else max(0.0, cap - spent)
         served = ServedAnswer(
             secrets.token_hex(12),
             int(time.time()),
             self.private.name,
             whole(answer.text),  # half a character cannot be sent
             # JSON cannot hold infinity
-            answer.spent if math.isfinite(answer.spent) else None,
-            answer.remaining if math.isfinite(answer.remaining) else None,
+            spent if math.isfinite(spent) else None,
+            remaining if math.isfinite(remaining) else None,
             answer.delta,
             answer.answered,
             ignored,

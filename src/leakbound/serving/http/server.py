@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import h11
 import uvicorn
@@ -25,6 +25,9 @@ from leakbound.errors import UsageError, reason_of
 CONNECTIONS = 256  # far more than the clients of a service that answers one call at a time
 GRACE = 2.0  # seconds to send a refusal, to read the rest of a refused body, or to close TLS
 LEVEL = "%(levelprefix)s"  # of a log line
+# Connections of one address that wait for a request, of which more are closed, the oldest first: as
+# many as a proxy keeps, and so few that one address leaves room for others.
+PER_ADDRESS = 64
 KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
 
 
@@ -66,6 +69,13 @@ class TimedProtocol(H11Protocol):
         super().connection_made(transport)
         self._phase, self._deadline = "", None
         self._watch()
+        waiting = [
+            (one._deadline.when(), id(one), one)
+            for one in cast("set[TimedProtocol]", self.connections)
+            if one._deadline and (one.client or ())[:1] == (self.client or ())[:1]
+        ]
+        if len(waiting) > PER_ADDRESS:
+            min(waiting)[-1]._late()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -106,6 +116,7 @@ class TimedProtocol(H11Protocol):
         self._deadline = self.loop.call_later(seconds, self._late) if phase else None
 
     def _late(self) -> None:
+        self._await_within("", 0.0)
         if not self.transport.is_closing():
             self.transport.close()
 

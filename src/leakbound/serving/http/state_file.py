@@ -115,6 +115,11 @@ class ServiceState:
         with self._transaction() as db:
             return sum(times for _, times in self._account(db, tenant))
 
+    def epsilon(self, tenant: Tenant, delta: float) -> float:
+        """What the answers that a tenant has paid for cost together."""
+        with self._transaction() as db:
+            return compose_epsilon(self._account(db, tenant), delta)
+
     def _account(self, db: sqlite3.Connection, tenant: Tenant) -> list[tuple[Guarantee, int]]:
         """Prices, and the number of answers paid at each."""
         rows = db.execute(

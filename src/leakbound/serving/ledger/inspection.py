@@ -10,15 +10,16 @@ from pathlib import Path
 
 from leakbound.errors import StoreError
 from leakbound.serving.ledger import tables
-from leakbound.serving.ledger.ledger import KEY_CHECK, open_storage
+from leakbound.serving.ledger.ledger import open_storage
 from leakbound.serving.ledger.storage import (
     Database,
     KeyFile,
     Mark,
     SqliteStorage,
     Storage,
-    hmac_of,
     id_name,
+    key_check,
+    record_keys,
 )
 from leakbound.serving.ledger.tables import GivenAnswer
 from leakbound.serving.ledger.units import (
@@ -84,42 +85,41 @@ def report(address: str | Path) -> LedgerReport:
     with storage.transaction(write=False) as db:
         values = tables.total(db)
         unit, delta = unit_of(values), float(values["delta"])
-        counts = "SELECT COUNT(*), COALESCE(MAX(spent), 0.0) FROM leakbound_accounts"
-        records, most = db.run(counts)[0]
-        over = "SELECT COUNT(*) FROM leakbound_accounts WHERE spent > ?"
-        limit = _limit(db, values)
-        exhausted = int(db.run(over, (limit,))[0][0]) if math.isfinite(limit) else 0
-        datasets = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
-        each = tuple(
-            _DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
-            for name, answers, spent in datasets
-        )
+        spent = tables.accounts(tables.blocks(db))["spent"]
+        most = float(spent.max(initial=0.0))
+        exhausted = int((spent > _limit(db, values)).sum())
+        names = db.run("SELECT DISTINCT name FROM leakbound_datasets ORDER BY name")
+        each = tuple(_data_set(db, unit, delta, str(name)) for (name,) in names)
         return LedgerReport(
             storage.address, float(values["epsilon"]), delta, values.get("relation", ""),
             unit.name if "unit" in values else "", tables.head(db), each,
-            int(records), exhausted, unit.epsilon(float(most), delta) if float(most) else 0.0,
+            len(spent), exhausted, unit.epsilon(most, delta) if most else 0.0,
         )  # fmt: skip
 
 
-def _epsilon(db: Database, unit: Unit, delta: float, name: str, spent: float) -> float:
-    if unit != UNLIMITED:
-        return unit.epsilon(spent, delta)
-    return compose_epsilon(tables.guarantees(db, name), delta)
+def _data_set(db: Database, unit: Unit, delta: float, name: str) -> _DataSet:
+    counts, answers, spent = tables.dataset(db, name)
+    known = unit.epsilon(spent, delta) if unit != UNLIMITED else compose_epsilon(counts, delta)
+    return _DataSet(name, answers, known)
 
 
 def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
     storage = _open_existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
-    record = hmac_of(keys.secret(), id_name(record_id))
+    record = record_keys(keys.secret(), [id_name(record_id)])
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        if hmac_of(keys.secret(), KEY_CHECK) != values["key_check"]:
+        if not _is_of(keys, values):
             raise StoreError(_other_key(keys))
-        sql = "SELECT answers, spent FROM leakbound_accounts WHERE record = ?"
-        rows = db.run(sql, (record,))
-        answers, spent = (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
+        block = tables.accounts(tables.blocks(db, record))
+        found = block[block["key"] == record]
+        answers, spent = int(found["answers"].sum()), float(found["spent"].sum())
         epsilon = unit_of(values).epsilon(spent, float(values["delta"])) if spent else 0.0
         return Account(answers, epsilon, spent <= _limit(db, values))
+
+
+def _is_of(keys: KeyFile, values: dict[str, str]) -> bool:
+    return key_check(keys.secret()) == values["key_check"]
 
 
 def _other_key(keys: KeyFile) -> str:
@@ -143,30 +143,10 @@ def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
     marks = keys.marks() if keys.exists() else []  # read first: the ledger may grow meanwhile
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        found += [*_sums(db), *_overspent(db, values), *_key_problems(db, values, keys, marks)]
+        wrong = list(_key_problems(db, values, keys, marks))
+        secret = keys.secret() if keys.exists() and _is_of(keys, values) else None
+        found += [*tables.changes(db, secret, values), *_overspent(db, values), *wrong]
     return [*found, *_open_to_others(storage, keys)]
-
-
-def _sums(db: Database) -> Iterator[str]:
-    """Whether the three tables agree."""
-    count, newest, records, paid = db.run(
-        "SELECT COUNT(*), COALESCE(MAX(number), 0), COALESCE(SUM(records), 0), "
-        "COALESCE(SUM(price * records), 0.0) FROM leakbound_answers"
-    )[0]
-    answers, spent = db.run(
-        "SELECT COALESCE(SUM(answers), 0), COALESCE(SUM(spent), 0.0) FROM leakbound_accounts"
-    )[0]
-    named = db.run("SELECT COALESCE(SUM(answers), 0) FROM leakbound_datasets")[0][0]
-    if int(count) != int(newest) or int(named) != int(newest):
-        yield (
-            f"the newest answer is number {newest}, {count} answers are kept, and the data sets "
-            f"count {int(named)}; some were removed."
-        )
-    if int(answers) != int(records) or not math.isclose(float(spent), float(paid), rel_tol=1e-6):
-        yield (
-            f"answers charged {int(records)} times, and the accounts were charged "
-            f"{int(answers)} times; some account was changed."
-        )
 
 
 def _overspent(db: Database, values: dict[str, str]) -> Iterator[str]:
@@ -182,8 +162,7 @@ def _overspent(db: Database, values: dict[str, str]) -> Iterator[str]:
         yield f"accounts may spend {capacity:g}, and the budget is {most:g} in this unit."
     if math.isinf(most):
         return
-    sql = "SELECT COUNT(*) FROM leakbound_accounts WHERE spent > ?"
-    over = int(db.run(sql, (most * (1 + 2 * ACCURACY),))[0][0])
+    over = int((tables.accounts(tables.blocks(db))["spent"] > most * (1 + 2 * ACCURACY)).sum())
     if over:
         yield f"{over} records have spent more than the budget."
 
@@ -194,7 +173,7 @@ def _key_problems(
     if not keys.exists():
         yield f"the key file {str(keys.path)!r} is missing, so nothing can be answered."
         return
-    if hmac_of(keys.secret(), KEY_CHECK) != values["key_check"]:
+    if not _is_of(keys, values):
         yield _other_key(keys)
         return
     for mark in marks:

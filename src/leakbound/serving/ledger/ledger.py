@@ -6,8 +6,10 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import BudgetExhausted, StoreError, UsageError
@@ -16,11 +18,13 @@ from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.storage import (
     Database,
     KeyFile,
+    Keys,
     Mark,
     PostgresStorage,
     SqliteStorage,
     Storage,
-    hmac_of,
+    key_check,
+    record_keys,
     unusable,
 )
 from leakbound.serving.ledger.units import (
@@ -37,7 +41,6 @@ from leakbound.serving.ledger.units import (
 )
 
 DATASET = "default"  # the name of a data set that the operator did not name
-KEY_CHECK = "leakbound ledger"  # keyed, it shows whether a key file belongs to a ledger
 
 
 class PossiblySpent(StoreError):
@@ -95,8 +98,8 @@ class Ledger:
     gains by reordering, padding or dropping rows.
 
     The ledger is created on first use and readable only by its owner. Its first answer fixes the
-    budget, the neighbouring relation and the unit of its accounts. A separate key file holds the
-    secret of the record keys and the number of the newest answer.
+    budget, the neighbouring relation and the unit of its accounts. A separate key file holds a
+    secret and the newest answer: an old copy of the ledger, or a changed one, is refused.
 
     Args:
         path: The file, or `postgresql://user@host/database`.
@@ -108,7 +111,7 @@ class Ledger:
 
     Raises:
         UsageError: If epsilon or delta is out of range, or the ledger has another budget.
-        StoreError: If the ledger or its key file cannot be used, or the ledger is an old copy.
+        StoreError: If the ledger or its key file cannot be used, or is an old or changed copy.
 
     Guarantee:
         All answers together satisfy (epsilon, delta) with respect to each record, under the
@@ -142,11 +145,14 @@ class Ledger:
         self.address = self._storage.address
         self.key_file = KeyFile(key if key is not None else self._storage.key_file)
         self._fixed = False  # whether an earlier answer has fixed the unit
+        self._last: tuple[tuple[str, ...], npt.NDArray[np.int64], Keys] | None = None
         self._create()
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
             self._require_key(values)
             self._require_newest(db, values)
+            if changed := list(tables.changes(db, self._secret, values)):
+                raise self._refusal(" ".join(changed))
             for mark in self.key_file.marks():
                 if mark.ledger == values["ledger"] and mark.address != self._storage.place:
                     self.key_file.raise_to(replace(mark, address=self._storage.place))
@@ -177,23 +183,23 @@ class Ledger:
             The payment is on disk before this returns. A record never takes part beyond the budget,
             and whether it takes part depends on its own account alone.
         """
-        text, keys = self._acceptable(guarantee), self._keys(records)
+        text, (order, keys) = self._acceptable(guarantee), self._keys(records)
         first = self._first_choice(guarantee)
         committing = False
         try:
             with self._storage.transaction(write=True) as db:
                 values = self._same_budget(db)
                 self._require_newest(db, values)
+                if not tables.is_confirmed(db, self._secret, values):
+                    raise self._refusal("its values are not those that its key file confirms.")
                 unit = self._unit(db, values, first)
                 price = self._price(unit, guarantee)
                 self._require_budget(db, values, unit, price, dataset)
                 most = float(values["capacity"]) * (1 + ACCURACY)
-                spent = tables.balances(db, keys)
-                tables.open_accounts(db, [key for key in keys if key not in spent])
-                able = tuple(spent.get(key, 0.0) + price <= most for key in keys)
-                tables.charge(db, list(compress(keys, able)), price)
-                counts = sum(able), len(able) - sum(able)
-                number, tag = tables.add_answer(db, dataset, text, price, *counts)
+                able, change = tables.charge(db, self._secret, keys, price, most)
+                change += tables.charge_dataset(db, self._secret, dataset, text, price)
+                answer = dataset, text, price, int(able.sum()), int((~able).sum())
+                number, tag = tables.add_answer(db, self._secret, values, change, *answer)
                 state = self._state(db, values, unit, dataset)
                 committing = True
             self.key_file.raise_to(Mark(values["ledger"], self._storage.place, number, tag))
@@ -201,7 +207,7 @@ class Ledger:
             if committing:
                 raise PossiblySpent(str(error)) from error
             raise
-        return Spend(state, able)
+        return Spend(state, tuple(able[np.argsort(order)].tolist()))
 
     def state(self, dataset: str = DATASET) -> BudgetState:
         """The answers given from a data set, and what remains of its budget."""
@@ -232,7 +238,7 @@ class Ledger:
         """
         self._acceptable(guarantee)
         with self._storage.transaction(write=False) as db:
-            values, (_, spent) = tables.total(db), tables.dataset(db, dataset)
+            values, (_, _, spent) = tables.total(db), tables.dataset(db, dataset)
         if "unit" not in values:
             return affordable_answers(guarantee, self.epsilon, self.delta)
         price = self._price(unit_named(values["unit"]), guarantee)
@@ -287,10 +293,10 @@ class Ledger:
         self, db: Database, values: dict[str, str], unit: Unit, price: float, dataset: str
     ) -> None:
         """Refuse by public facts: the number of answers from the data set and their prices."""
-        before = self._state(db, values, unit, dataset)
-        _, spent = tables.dataset(db, dataset)
+        _, _, spent = tables.dataset(db, dataset)
         if spent + price <= float(values["capacity"]) * (1 + ACCURACY):
             return
+        before = self._state(db, values, unit, dataset)
         raise BudgetExhausted(
             f"the privacy budget of the data set {dataset!r} does not allow another answer: "
             f"{before.answers} so far cost epsilon {before.epsilon:.4g} at delta {self.delta:g}, "
@@ -300,9 +306,9 @@ class Ledger:
         )
 
     def _state(self, db: Database, values: dict[str, str], unit: Unit, dataset: str) -> BudgetState:
-        answers, spent = tables.dataset(db, dataset)
+        counts, answers, spent = tables.dataset(db, dataset)
         if math.isinf(self.epsilon):
-            epsilon = compose_epsilon(tables.guarantees(db, dataset), self.delta)
+            epsilon = compose_epsilon(counts, self.delta)
             return BudgetState(epsilon, math.inf, self.delta, answers)
         epsilon = unit.epsilon(spent, self.delta) if answers else 0.0
         left = max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
@@ -317,7 +323,8 @@ class Ledger:
             values = {
                 "schema_version": tables.VERSION,
                 "ledger": secrets.token_hex(16),
-                "key_check": hmac_of(self.key_file.secret(), KEY_CHECK),
+                "key_check": key_check(self.key_file.secret()),
+                "root": "0",
                 "epsilon": repr(self.epsilon),
                 "delta": repr(self.delta),
             }
@@ -338,7 +345,7 @@ class Ledger:
 
     def _require_key(self, values: dict[str, str]) -> None:
         self._secret = self.key_file.secret()
-        if hmac_of(self._secret, KEY_CHECK) != values["key_check"]:
+        if key_check(self._secret) != values["key_check"]:
             raise StoreError(
                 f"the key file {str(self.key_file.path)!r} belongs to another ledger than "
                 f"{self.address!r}, so no account could be found. Name the right one "
@@ -356,14 +363,28 @@ class Ledger:
                 "Nothing was released; restore the newest copy."
             )
 
-    def _keys(self, records: Sequence[str]) -> list[str]:
-        """Keys of the accounts. Without the secret, they confirm no guess about a record."""
+    def _refusal(self, what: str) -> StoreError:
+        return StoreError(
+            f"the ledger {self.address!r} was changed by another hand: {what} What was spent is "
+            "not known, so nothing was released. It must be as its last answer left it: restore "
+            "the newest copy, or name another ledger (--ledger) with another key file "
+            "(--ledger-key)."
+        )
+
+    def _keys(self, records: Sequence[str]) -> tuple[npt.NDArray[np.int64], Keys]:
+        """Keys of the accounts in their order. Without the secret, they confirm no guess."""
         if isinstance(records, str):
             raise UsageError("records is one text; it must be a list of names of records.")
-        keys = [hmac_of(self._secret, name) for name in records]
-        if len(set(keys)) != len(keys):
+        names, last = tuple(records), self._last
+        if last is not None and last[0] is names:  # a tuple that is the same object has not changed
+            return last[1:]
+        keys = record_keys(self._secret, names)
+        order = np.argsort(keys)
+        ordered = keys[order]
+        if (ordered[1:] == ordered[:-1]).any():
             raise UsageError("a record occurs twice in one context; name each record once.")
-        return keys
+        self._last = names, order, ordered
+        return order, ordered
 
     def _same_budget(self, db: Database, fresh: bool = False) -> dict[str, str]:
         """The values of the whole ledger. The budget may change until the first answer."""

@@ -3,14 +3,12 @@
 Both storages have the same members. A transaction is durable if its block ends without an error,
 else it is rolled back; `create` makes all tables or none; every failure is a `StoreError`.
 
-The key file holds the secret of the record keys, and a high-water mark. It is separate from the
-ledger, so a copy of the ledger alone cannot confirm a guess about a record, and a ledger that was
-restored to an older state is detected.
+The key file, separate from the ledger, holds a secret and a high-water mark: a copy of the ledger
+alone confirms no guess about a record, and an old copy or a changed one is detected.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import secrets
@@ -18,10 +16,14 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unicodedata import category, normalize
 from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+import numpy.typing as npt
 
 from leakbound._install import install_hint
 from leakbound.errors import DataError, LeakboundError, StoreError, UsageError, findable, reason_of
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
 
-SqlValue: TypeAlias = str | int | float
+SqlValue: TypeAlias = str | int | float | bytes
+Keys: TypeAlias = npt.NDArray[np.bytes_]  # of accounts, each of KEY bytes
 WAIT = 60.0  # seconds to wait for another process; a spend takes milliseconds
 
 
@@ -126,13 +129,10 @@ class SqliteStorage:
 
 @contextmanager
 def _open(path: Path, begin: str) -> Iterator[Database]:
-    """A transaction on a file that exists.
-
-    EXTRA is FULL plus a sync of the folder. Without it, a power cut just after a commit could undo
-    the commit. The mode `rw` never creates a new file in place of a lost one.
-    """
+    """A transaction on a file that exists: `rw` never creates one in place of a lost one."""
     where = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)) as db:
+        # FULL and a sync of the folder: else a power cut just after a commit could undo it
         db.execute("PRAGMA synchronous=EXTRA")
         db.execute(begin)
         yield Database(db)
@@ -235,17 +235,16 @@ SCHEMA = (
     "tag TEXT NOT NULL) STRICT",
 )
 SHOWN = 3  # pairs of equal rows that an error names
-DIGITS = 32  # hexadecimal, of a record key: a collision among a billion records is below 1e-19
+KEY = 16  # bytes of a record key: a collision among a billion records is below 1e-19
 
 
 def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[str, ...]:
     """The name under which the ledger keeps the account of each record.
 
     Guarantee:
-        With ids, replacing an example changes no account. Without ids, accounts belong to contents
-        and guarantees hold for data sets without equal rows. Data sets with equal rows are refused,
-        so a copy of a row never has its own budget; nor does one that differs in case, in white
-        space, or in how its characters are composed.
+        With ids, replacing an example changes no account. Without ids, accounts belong to contents;
+        rows that are equal but for case, white space, or how characters are composed are refused,
+        so that no copy has its own budget.
     """
     if ids is not None:
         return tuple(map(id_name, _distinct(ids, len(context))))
@@ -355,8 +354,22 @@ def _fill(db: Database) -> None:
     db.run("INSERT INTO secret VALUES (?)", (secrets.token_hex(32),))
 
 
-def hmac_of(secret: bytes, text: str) -> str:
-    """A key that confirms no guess without the secret."""
-    if not isinstance(text, str):
-        raise UsageError("a record is not a text; name each record by a text.")
-    return hmac.digest(secret, text.encode(), "sha256").hex()[:DIGITS]
+def mac_of(secret: bytes, purpose: bytes, data: bytes) -> bytes:
+    return blake2b(data, key=secret, person=purpose, digest_size=32).digest()
+
+
+def key_check(secret: bytes) -> str:
+    return mac_of(secret, b"check", b"").hex()
+
+
+def record_keys(secret: bytes, names: Sequence[str]) -> Keys:
+    def key(name: str) -> bytes:
+        one = begun.copy()
+        one.update(str.encode(name))
+        return one.digest()
+
+    begun = blake2b(key=secret, person=b"records", digest_size=KEY)
+    try:
+        return np.fromiter(map(key, names), f"S{KEY}", len(names))
+    except TypeError:
+        raise UsageError("a record is not a text; name each record by a text.") from None

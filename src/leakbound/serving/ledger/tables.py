@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hmac import compare_digest
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from leakbound.errors import StoreError
 from leakbound.privacy import Guarantee
-from leakbound.serving.ledger.storage import Database
+from leakbound.serving.ledger.storage import KEY, Database, Keys, SqlValue, mac_of
 from leakbound.serving.ledger.units import from_json
 
-VERSION = "2"
+VERSION = "3"
 SCHEMA = (
     "CREATE TABLE leakbound_total (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE leakbound_datasets (name TEXT PRIMARY KEY, answers BIGINT NOT NULL, "
-    "spent DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE leakbound_accounts (record TEXT PRIMARY KEY, answers BIGINT NOT NULL, "
-    "spent DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE leakbound_answers (number BIGINT PRIMARY KEY, tag TEXT NOT NULL, "
-    "dataset TEXT NOT NULL, guarantee TEXT NOT NULL, price DOUBLE PRECISION NOT NULL, "
-    "records BIGINT NOT NULL, left_out BIGINT NOT NULL, at TEXT NOT NULL)",
+    "CREATE TABLE leakbound_datasets (name TEXT NOT NULL, guarantee TEXT NOT NULL, "
+    "answers BIGINT NOT NULL, spent DOUBLE PRECISION NOT NULL, PRIMARY KEY (name, guarantee))",
+    "CREATE TABLE leakbound_accounts (block BIGINT PRIMARY KEY, data BYTEA NOT NULL)",
+    "CREATE TABLE leakbound_answers (number BIGINT PRIMARY KEY, dataset TEXT NOT NULL, "
+    "guarantee TEXT NOT NULL, price DOUBLE PRECISION NOT NULL, records BIGINT NOT NULL, "
+    "left_out BIGINT NOT NULL, at TEXT NOT NULL, tag TEXT NOT NULL)",
 )
 CHUNK = 500  # values per statement: older versions of SQLite allow 999
+# AccountRows are kept in blocks, by the first bits of their keys: a million in 16,384 rows of 2 kB.
+# To charge a million rows takes ten times as long.
+ACCOUNT = np.dtype([("key", f"S{KEY}"), ("answers", "<i8"), ("spent", "<f8")])
+BLOCK_BITS = 14
+WRITE_BLOCK = (
+    "INSERT INTO leakbound_accounts VALUES (?, ?) ON CONFLICT (block) DO UPDATE SET "
+    "data = excluded.data"
+)
+WRITE_DATASET = (
+    "INSERT INTO leakbound_datasets VALUES (?, ?, ?, ?) ON CONFLICT (name, guarantee) DO UPDATE "
+    "SET answers = excluded.answers, spent = excluded.spent"
+)
+AccountRows: TypeAlias = npt.NDArray[np.void]
+# The root of a ledger is the sum of a keyed hash of each block and each row of the data sets; the
+# tag of an answer is a keyed hash of the answer, of the root after it and of all limits. No later
+# spend covers up an edit: the root would need a second state of one block (Clarke et al.,
+# "Incremental multiset hash functions", ASIACRYPT 2003).
+ROOT_BITS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,53 +90,130 @@ def tag_of(db: Database, number: int) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def dataset(db: Database, name: str) -> tuple[int, float]:
-    rows = db.run("SELECT answers, spent FROM leakbound_datasets WHERE name = ?", (name,))
-    return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
+def dataset(db: Database, name: str) -> tuple[list[tuple[Guarantee, int]], int, float]:
+    """How often each guarantee was paid for, the number of answers, and what they cost."""
+    rows = db.run("SELECT * FROM leakbound_datasets WHERE name = ? ORDER BY guarantee", (name,))
+    counts = [(from_json(str(row[1])), int(row[2])) for row in rows]
+    return counts, sum(times for _, times in counts), math.fsum(float(row[3]) for row in rows)
 
 
-def guarantees(db: Database, name: str) -> list[tuple[Guarantee, int]]:
-    sql = (
-        "SELECT guarantee, COUNT(*) FROM leakbound_answers WHERE dataset = ? GROUP BY guarantee "
-        "ORDER BY guarantee"
-    )
-    return [(from_json(str(text)), int(times)) for text, times in db.run(sql, (name,))]
+def accounts(blocks: dict[int, bytes]) -> AccountRows:
+    return np.frombuffer(b"".join(blocks.values()), ACCOUNT)
 
 
-def balances(db: Database, records: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for first in range(0, len(records), CHUNK):
-        part = records[first : first + CHUNK]
-        marks = ", ".join("?" * len(part))
-        sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
-        found.update((str(record), float(spent)) for record, spent in db.run(sql, part))
+def blocks(db: Database, keys: Keys | None = None) -> dict[int, bytes]:
+    """The accounts in the order of their keys: all, or the blocks of a few keys."""
+    wanted = [] if keys is None else np.unique(_numbers(keys)).tolist()
+    which = "" if keys is None else f" WHERE block IN ({', '.join('?' * len(wanted))})"
+    rows = db.run(f"SELECT block, data FROM leakbound_accounts{which} ORDER BY block", wanted)
+    found = {int(number): data for number, data in rows if isinstance(data, bytes)}
+    if len(found) < len(rows):
+        raise ValueError("some accounts are no bytes, or are there twice")
     return found
 
 
-def open_accounts(db: Database, records: Sequence[str]) -> None:
-    sql = "INSERT INTO leakbound_accounts VALUES (?, 0, 0.0)"
-    db.run_each(sql, [(record,) for record in records])
+def _numbers(keys: Keys) -> npt.NDArray[np.int64]:
+    first = np.ascontiguousarray(keys).view(">u2").reshape(-1, KEY // 2)[:, 0]
+    return (first >> (16 - BLOCK_BITS)).astype(np.int64)
 
 
-def charge(db: Database, records: Sequence[str], price: float) -> None:
-    sql = "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? WHERE record = ?"
-    db.run_each(sql, [(price, record) for record in records])
+def charge(
+    db: Database, secret: bytes, keys: Keys, price: float, most: float
+) -> tuple[npt.NDArray[np.bool_], int]:
+    """Charge those of ordered keys that can pay: which ones, and the change of the root."""
+    able, change = np.zeros(len(keys), bool), 0
+    starts = np.flatnonzero(np.diff(_numbers(keys), prepend=-1))[::CHUNK]
+    for begin, end in pairwise([*starts, len(keys)]):
+        part, old = keys[begin:end], blocks(db, keys[begin:end])
+        before = accounts(old)
+        at = np.searchsorted(before["key"], part)
+        new = np.append(before["key"], b"")[at] != part
+        fresh = np.zeros(int(new.sum()), ACCOUNT)
+        fresh["key"] = part[new]
+        after, places = np.insert(before, at[new], fresh), at + np.cumsum(new) - new
+        able[begin:end] = paying = after["spent"][places] + price <= most
+        after["spent"][places[paying]] += price
+        after["answers"][places[paying]] += 1
+        numbers = _numbers(after["key"])
+        ends = [0, *np.flatnonzero(np.diff(numbers)) + 1, len(after)]
+        rows = [(int(numbers[a]), after[a:b].tobytes()) for a, b in pairwise(ends)]
+        db.run_each(WRITE_BLOCK, rows)
+        change += sum(_of_block(secret, *one) for one in rows)
+        change -= sum(_of_block(secret, *one) for one in old.items())
+    return able, change
+
+
+def charge_dataset(db: Database, secret: bytes, name: str, guarantee: str, price: float) -> int:
+    """Count an answer; the change of the root."""
+    sql = "SELECT * FROM leakbound_datasets WHERE name = ? AND guarantee = ?"
+    old = db.run(sql, (name, guarantee))
+    answers, spent = (int(old[0][2]), float(old[0][3])) if old else (0, 0.0)
+    row = (name, guarantee, answers + 1, spent + price)
+    db.run(WRITE_DATASET, row)
+    return _of_row(secret, row) - sum(_of_row(secret, one) for one in old)
+
+
+# --- what the key file confirms
+
+
+def _of_block(secret: bytes, number: int, data: bytes) -> int:
+    return int.from_bytes(mac_of(secret, b"accounts", b"%d:%b" % (number, data)))
+
+
+def _of_row(secret: bytes, row: Sequence[SqlValue]) -> int:
+    return int.from_bytes(mac_of(secret, b"datasets", json.dumps(row).encode()))
+
+
+def _tag(secret: bytes, values: dict[str, str], answer: Sequence[SqlValue]) -> str:
+    text = json.dumps([answer, sorted(values.items())])
+    return mac_of(secret, b"answers", text.encode()).hex()
 
 
 def add_answer(
-    db: Database, name: str, guarantee: str, price: float, records: int, left_out: int
+    db: Database, secret: bytes, values: dict[str, str], change: int, *answer: SqlValue
 ) -> tuple[int, str]:
-    """Store an answer, and charge its data set."""
-    db.run(
-        "INSERT INTO leakbound_datasets VALUES (?, 1, ?) ON CONFLICT (name) DO UPDATE SET answers "
-        "= leakbound_datasets.answers + 1, spent = leakbound_datasets.spent + excluded.spent",
-        (name, price),
-    )
-    number, tag = head(db) + 1, secrets.token_hex(8)
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    row = (number, tag, name, guarantee, price, records, left_out, at)
-    db.run("INSERT INTO leakbound_answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    """Store the root after an answer, and the answer with its tag."""
+    values["root"] = f"{(int(values['root'], 16) + change) % (1 << ROOT_BITS):x}"
+    db.run("UPDATE leakbound_total SET value = ? WHERE name = 'root'", (values["root"],))
+    number = head(db) + 1
+    row = (number, *answer, datetime.now(UTC).isoformat(timespec="seconds"))
+    tag = _tag(secret, values, row)
+    db.run("INSERT INTO leakbound_answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, tag))
     return number, tag
+
+
+def is_confirmed(db: Database, secret: bytes, values: dict[str, str]) -> bool:
+    """Whether the root and the other values are those of the newest answer."""
+    rows = db.run("SELECT * FROM leakbound_answers ORDER BY number DESC LIMIT 1")
+    return all(compare_digest(str(row[-1]), _tag(secret, values, row[:-1])) for row in rows)
+
+
+def changes(db: Database, secret: bytes | None, values: dict[str, str]) -> Iterator[str]:
+    """What another hand changed; without the secret, whether the tables agree."""
+    sql = "SELECT COUNT(*), MAX(number), SUM(records), SUM(price * records) FROM leakbound_answers"
+    kept, newest, records, paid = (float(one or 0) for one in db.run(sql)[0])
+    rows = db.run("SELECT * FROM leakbound_datasets")
+    named = sum(int(row[2]) for row in rows)
+    if not kept == newest == named:
+        yield (
+            f"the newest answer is number {newest:.0f}, {kept:.0f} answers are kept, and the data "
+            f"sets count {named}; some were removed."
+        )
+    found = blocks(db)
+    times, spent = (float(accounts(found)[name].sum()) for name in ("answers", "spent"))
+    if times != records or not math.isclose(spent, paid, rel_tol=1e-6):
+        yield (
+            f"answers charged {records:.0f} times, and the accounts were charged {times:.0f} "
+            "times; some account was changed."
+        )
+    if secret is None:
+        return
+    root = sum(_of_block(secret, *one) for one in found.items())
+    root += sum(_of_row(secret, row) for row in rows)
+    twice = len({row[:2] for row in rows}) < len(rows)
+    same = root % (1 << ROOT_BITS) == int(values["root"], 16) and not twice
+    if not same or not is_confirmed(db, secret, values):
+        yield "the accounts, data sets or limits are not those that its key file confirms."
 
 
 def list_answers(db: Database, last: int | None = None) -> list[GivenAnswer]:

@@ -38,7 +38,7 @@ from leakbound.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from leakbound.privacy.guarantee import additive_epsilon
+from leakbound.privacy.guarantee import epsilon_of_counts
 
 # Relative accuracy of the accounting. Calibrating to an epsilon and reading it back differ by less,
 # and a budget pays for ten answers that cost a tenth of it. The guarantee of the ledger states it.
@@ -81,20 +81,21 @@ def _readable(part: Guarantee) -> Kept:
 def compose_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
     """epsilon(delta) of several answers, some with equal guarantees: only where all are equal did
     no answer choose what the next one costs, so only then is their composition the optimal one."""
-    parts = _merge([part for guarantee, times in counts for part in leaves(guarantee) * times])
-    if len({guarantee for guarantee, _ in counts}) > 1:
-        return additive_epsilon(parts, delta)
-    return compose(parts).epsilon(delta) if parts else 0.0
+    parts = _merge([(part, times) for one, times in counts for part in leaves(one)])
+    if [times for _, times in parts] == [1]:
+        return parts[0][0].epsilon(delta)
+    optimal = len({guarantee for guarantee, _ in counts}) == 1
+    return epsilon_of_counts(parts, delta, optimal) if parts else 0.0
 
 
-def _merge(parts: list[Guarantee]) -> list[Guarantee]:
+def _merge(parts: list[tuple[Guarantee, int]]) -> list[tuple[Guarantee, int]]:
     """Join subsampled Gaussians of equal noise and rate: each answer draws fresh samples."""
     steps: Counter[tuple[float, float]] = Counter()
-    for part in parts:
+    for part, times in parts:
         if isinstance(part, Subsampled):
-            steps[part.sigma, part.rate] += part.steps
-    rest = [part for part in parts if not isinstance(part, Subsampled)]
-    return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
+            steps[part.sigma, part.rate] += times * part.steps
+    rest = [one for one in parts if not isinstance(one[0], Subsampled)]
+    return rest + [(Subsampled(sigma, rate, total), 1) for (sigma, rate), total in steps.items()]
 
 
 @dataclass(frozen=True, slots=True)
