@@ -19,12 +19,10 @@ import pytest
 from scipy import stats
 
 from leakbound._catalogue import option_types
-from leakbound.mechanisms import MECHANISMS, BoundedCID, InvisibleInk, option_names
+from leakbound.mechanisms import MECHANISMS, BoundedCID, option_names
 from leakbound.mechanisms.keyword_mean import joint_range
-from leakbound.models import Scripted
 from leakbound.privacy import NonPrivate, Subsampled
-from leakbound.stats import exact_privacy_loss
-from leakbound.tasks import Example, Job, Query, Task, Vector
+from leakbound.tasks import Query, Task
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "mechanisms"
@@ -198,51 +196,3 @@ def test_a_mean_of_subsamples_loses_almost_what_is_stated(
     assert mean_epsilon(count, 0.5, sigma, 1e-5) == pytest.approx(mean, abs=1e-3)
     found = Subsampled(sigma / math.sqrt(2), 0.5, count).epsilon(1e-5)
     assert found == pytest.approx(stated, abs=1e-3)
-
-
-# --- invisible_ink: a call that fails, and a model that scores equal prompts unequally
-
-
-def test_a_failed_call_moves_nothing_where_a_public_label_is_hidden() -> None:
-    """The hidden label was moved by C."""
-
-    def scores(prompt: str, labels: Any) -> list[float]:
-        if "text" in prompt:
-            raise RuntimeError("filtered")
-        return [0.0, -1.0, math.nan]
-
-    task, made = Task("t", ("a", "b", "c")), InvisibleInk(1.0, partitions=1)
-    job = Job((Example("text", "a"),), Query("q"))
-    (found,) = made.collect(task, [job], [0], Scripted(label_scores=scores))
-    assert isinstance(found, Vector)
-    private, public = np.array(found.values).reshape(2, 3)[::-1]
-    alike = Vector((*public.tolist(), *public.tolist()), task.labels)
-    laws = [made.output_distribution(one) for one in (found, alike)]
-    assert (
-        made._exponents(np.array(found.values)) == made._exponents(np.array(alike.values))
-    ).all()
-    assert laws[0] is not None
-    assert (private <= -1e30).all()
-
-
-def test_zero_out_needs_equal_scores_for_equal_prompts() -> None:
-    """The page says so: else an example that is added costs what a replaced one does."""
-    made, losses = InvisibleInk(1.0, partitions=1, relation="add_remove"), []
-    for drift in (0.0, 5.0):
-        laws = []
-        for context in ((Example("text", "a"),), ()):
-            asked: list[str] = []
-
-            def scores(prompt: str, labels: Any, asked: Any = asked, d: float = drift) -> Any:
-                asked.append(prompt)
-                if "text" in prompt:
-                    return [-5.0, -35.0]
-                return [0.0, -40.0] if len(asked) == 1 else [d, -40.0 - d]
-
-            (found,) = made.collect(
-                CHOICE, [Job(context, Query("q"))], [0], Scripted(label_scores=scores)
-            )
-            laws.append(made.output_distribution(found))  # type: ignore[arg-type]
-        losses.append(exact_privacy_loss(*laws, 0.0).epsilon)  # type: ignore[arg-type]
-    assert losses == pytest.approx([2.0, 4.0])
-    assert made.guarantee.value == 2.0

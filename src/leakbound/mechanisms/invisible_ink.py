@@ -44,10 +44,10 @@ class InvisibleInk(Decoding, PartitionedMechanism):
     Guarantee:
         One choice is an exponential mechanism. Replacing an example replaces one clipped
         difference, so each entry of phi/tau changes by at most 2C/(B tau) in either direction. The
-        bounded range is 4C/(B tau), and rho of zCDP is 2 (C/(B tau))^2. Under "add_remove", the
-        slot of a missing example gets the public prompt. Its difference is 0 (zero-out) if equal
-        prompts get equal scores. The range is then 2C/(B tau), and rho is a quarter: T/2 (C/(B
-        tau))^2 for the T choices of a free answer. Proof: docs/mechanisms/invisible_ink.md.
+        bounded range is 4C/(B tau), and rho of zCDP is 2 (C/(B tau))^2. Under "add_remove", a
+        missing example leaves its slot to the public scores, and its difference is 0 (zero-out).
+        The range is then 2C/(B tau), and rho is a quarter: T/2 (C/(B tau))^2 for the T choices of a
+        free answer. Proof: docs/mechanisms/invisible_ink.md.
 
     Reference:
         Vinod, Pillutla and Thakurta, "InvisibleInk: High-utility and low-cost text generation with
