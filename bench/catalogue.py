@@ -61,6 +61,7 @@ PARTS = (
 )  # fmt: skip
 HEADING = re.compile(r"(Args|Attributes|Returns|Raises|Guarantee|Reference|Examples):\s*(.*)")
 FIELD = re.compile(r" {4}(\w+): (.*)")
+PROOF = re.compile(r"docs/(mechanisms/[\w\\]+\.md)")  # a page, whose underscores are escaped
 SHOWN = ("Guarantee", "Reference")  # sections of a docstring; options are shown by themselves
 CHOICES = ("access", "tasks", "reads")  # attributes that a reader chooses by
 
@@ -152,7 +153,8 @@ def _fields(lines: list[str]) -> dict[str, str]:
 def _escaped(line: str) -> str:
     """Markdown that shows the line as it is; `code` stays code."""
     words = re.split(r"(`[^`]*`)", line)
-    return "".join(w if w.startswith("`") else re.sub(r"([*_<>|\[\]])", r"\\\1", w) for w in words)
+    text = "".join(w if w.startswith("`") else re.sub(r"([*_<>|\[\]])", r"\\\1", w) for w in words)
+    return PROOF.sub(lambda found: f"[{found[1]}]({found[1].replace(chr(92), '')})", text)
 
 
 if __name__ == "__main__":

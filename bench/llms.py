@@ -33,8 +33,9 @@ def on_config(config: Any) -> None:
 def on_post_build(config: Any) -> None:
     """Write llms.txt and the pages as Markdown into the built site."""
     source, site = Path(config["docs_dir"]), Path(config["site_dir"])
-    for page in source.glob("*.md"):
-        (site / page.name).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    for page in source.rglob("*.md"):
+        copy = site / page.relative_to(source)
+        copy.write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
     text = index(config["nav"], source, config["site_description"])
     (site / "llms.txt").write_text(text, encoding="utf-8")
 

@@ -66,10 +66,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_every_page_is_built(site: Path) -> None:
-    pages = {p.stem for p in DOCS.glob("*.md")}
-    assert pages <= {p.stem for p in site.glob("*.html")}
-    listed = re.findall(r"\]\(([\w-]+)\.md\):", (site / "llms.txt").read_text())
-    assert set(listed) == pages == {p.stem for p in site.glob("*.md")}
+    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in DOCS.rglob("*.md")}
+    built, copied = (
+        {p.relative_to(site).with_suffix("").as_posix() for p in site.rglob(f"*.{kind}")}
+        for kind in ("html", "md")
+    )
+    assert pages <= built
+    listed = re.findall(r"\]\(([\w/-]+)\.md\):", (site / "llms.txt").read_text())
+    assert set(listed) == pages == copied
 
 
 @pytest.mark.slow
@@ -186,8 +190,9 @@ def test_llms_txt_has_a_sentence_on_every_page() -> None:
     settings = (ROOT / "mkdocs.yml").read_text()
     nav = yaml.safe_load(settings[settings.index("\nnav:") :])["nav"]
     lines = hook["index"](nav, DOCS, "About").splitlines()
-    listed = [re.match(r"- \[.+\]\(([\w-]+\.md)\): \w*.{20,}", line) for line in lines]
-    assert {found[1] for found in listed if found} == {page.name for page in DOCS.glob("*.md")}
+    listed = [re.match(r"- \[.+\]\(([\w/-]+\.md)\): \w*.{20,}", line) for line in lines]
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert {found[1] for found in listed if found} == pages
 
 
 def test_examples_of_extending_are_short() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms import DPFusion, InvisibleInk
 from leakbound.mechanisms.dp_fusion import fuse, fusion_lambda
 from leakbound.mechanisms.invisible_ink import near_top
+from leakbound.mechanisms.parts.tokens import TokenDecoder
 from leakbound.models import Counted, Model, NextLogits, Scripted
 from leakbound.privacy import RDP, compose, renyi_divergence, zcdp_epsilon
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import Example, GeneratedText, Job, Query, Task, Vector
+from leakbound.tasks.example import EMPTY_SLOT
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 Floats = np.ndarray
@@ -286,6 +288,44 @@ def test_a_call_that_fails_says_nothing(make: Callable[..., Any]) -> None:
     )
     law = make().output_distribution(aggregate)
     assert law.probabilities == pytest.approx([1 / (1 + math.exp(-1)), 1 / (1 + math.e)])
+
+
+def test_a_call_that_fails_says_nothing_of_a_hidden_label() -> None:
+    """A label that the public scores hide was moved by C."""
+
+    def scores(prompt: str, labels: Any) -> Any:
+        if "text" in prompt:
+            raise RuntimeError("filtered")
+        return np.array([0.0, -1.0, np.nan])
+
+    made, task = InvisibleInk(1.0, partitions=1), Task("t", NAMES)
+    job = Job(CONTEXT[:1], Query("what?"))
+    (found,) = made.collect(task, [job], [0], Scripted(label_scores=scores))
+    public = found.values[:3]  # type: ignore[union-attr]
+    assert (made._exponents(np.array(found.values)) == made._exponents(np.tile(public, 2))).all()  # type: ignore[union-attr]
+
+
+class Drifting(Puppet):
+    """Scores the same prompt otherwise in every further batch."""
+
+    batch = 0
+
+    def answer(self, requests: Sequence[Any], /) -> list[Any]:
+        self.batch += 1
+        found = Puppet.answer(self, requests)
+        return [row + self.batch * np.arange(np.shape(row)[-1]) for row in found]
+
+
+def test_zero_out_is_exact_where_equal_prompts_get_other_scores() -> None:
+    """An example that was added cost up to 4C/(B tau), of 2C/(B tau) that are stated."""
+    made, query = InvisibleInk(2.0, partitions=4, relation="add_remove"), Query("what?")
+    (found,) = made.collect(TASK, [Job(CONTEXT[:2], query)], [0], Drifting("random", 1, ("a", "b")))
+    rows = np.array(found.values).reshape(5, 2)  # type: ignore[union-attr]
+    assert (rows[3:] == rows[0]).all()
+    assert (rows[1:3] != rows[0]).any()
+    prompts = [FREE.prompt(part, query) for part in ((), CONTEXT[:1], (), (EMPTY_SLOT,))]
+    public, *slots = TokenDecoder(Drifting("random", 1), prompts).logits()
+    assert [(row == public).all() for row in slots] == [False, True, True]
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ class ZeroShot(Undefended):
     """Prompts without examples: the zero-shot baseline of every trade-off.
 
     Guarantee:
-        0-DP under any relation, because the answer does not depend on the context.
+        0-DP under any relation: the context is not read. Proof: docs/mechanisms/zero_shot.md.
     """
 
     exactness = Undefended.exactness

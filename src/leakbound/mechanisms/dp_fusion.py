@@ -49,7 +49,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         b = a^2/(2a - 1) and s = a/b both orders equal a, so one choice is
         (a^2/(2a - 1), a beta (2a - 1)/(a - 1))-RDP for any change of the context (`guarantee`). Two
         contexts that push a rare answer to opposite ends come arbitrarily close to this bound. The
-        losses of tokens add.
+        losses of tokens add. Proof: docs/mechanisms/dp_fusion.md.
 
     Reference:
         Thareja et al., "DP-Fusion: Token-level differentially private inference for large language

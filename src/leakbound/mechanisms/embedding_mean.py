@@ -50,7 +50,7 @@ class EmbeddingMean(PartitionedMechanism):
         (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and hence for the choice.
         One answer changes the mean by at most 2B/T in L2. The guarantee is tight only if an answer
         can move to its antipode; answers that are closer together leak less
-        (`output_distribution`).
+        (`output_distribution`). Proof: docs/mechanisms/embedding_mean.md.
 
     Reference:
         Wu et al. (ICLR 2024), embedding space aggregation; CL Algorithms 2 and 3; XL Algorithm 3.

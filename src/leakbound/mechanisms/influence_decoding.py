@@ -69,7 +69,7 @@ class BoundedCID(PairDecoding):
     Guarantee:
         epsilon-DP for any change of the context, stated under replace_one. Neighbouring contexts
         stay within epsilon/2 of the same prior. The loss of a pair reaches epsilon only if the two
-        contexts push in opposite directions.
+        contexts push in opposite directions. Proof: docs/mechanisms/bounded_cid.md.
 
     Reference:
         CI Algorithm 1.

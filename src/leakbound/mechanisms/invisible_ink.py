@@ -14,7 +14,7 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import PartitionedMechanism, PublicFacts
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import epsilon_per_choice, gumbel_choices
-from leakbound.mechanisms.parts.tokens import finite, log_softmax
+from leakbound.mechanisms.parts.tokens import finite, is_failed, log_softmax
 from leakbound.privacy import BoundedRange, Relation
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.tasks import Context
@@ -43,11 +43,11 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
     Guarantee:
         One choice is an exponential mechanism. Replacing an example replaces one clipped
-        difference, which changes each entry of phi/tau by at most 2C/(B tau) in either direction.
-        The bounded range is therefore 4C/(B tau), and rho of zCDP is 2 (C/(B tau))^2. Under
-        "add_remove", a missing example leaves its slot to the public scores, and its difference is
-        0 (zero-out). The range is then 2C/(B tau), and rho = (C/(B tau))^2/2, a quarter. A free
-        answer is the composition of T choices: rho = T/2 (C/(B tau))^2 under zero-out.
+        difference, so each entry of phi/tau changes by at most 2C/(B tau) in either direction. The
+        bounded range is 4C/(B tau), and rho of zCDP is 2 (C/(B tau))^2. Under "add_remove", a
+        missing example leaves its slot to the public scores, and its difference is 0 (zero-out).
+        The range is then 2C/(B tau), and rho is a quarter: T/2 (C/(B tau))^2 for the T choices of a
+        free answer. Proof: docs/mechanisms/invisible_ink.md.
 
     Reference:
         Vinod, Pillutla and Thakurta, "InvisibleInk: High-utility and low-cost text generation with
@@ -167,7 +167,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
     def _utility(self, rows: Floats, clip: float) -> Floats:
         """phi/tau of (B + 1, choices) scores, with the public scores first."""
-        moved = rows[1:] - rows[0]
+        moved = np.where(is_failed(rows[1:])[:, None], 0.0, rows[1:] - rows[0])
         moved = np.clip(moved - np.median(moved, axis=1, keepdims=True), -clip, clip)
         return np.asarray((log_softmax(rows[0]) + moved.sum(0) / self.partitions)
                           / self.temperature)  # fmt: skip

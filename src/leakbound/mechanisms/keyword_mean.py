@@ -155,7 +155,7 @@ class KeywordMean(PartitionedMechanism):
         Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
         answer changes 2m counts by 1/T each. "discrete_gaussian": m/sigma^2-zCDP for the integer
         counts, 2m of which change by one. "joint_exponential": epsilon-bounded range, hence
-        epsilon-DP, for the ordered words.
+        epsilon-DP, for the ordered words. Proof: docs/mechanisms/keyword_mean.md.
 
     Reference:
         Wu et al. (ICLR 2024), keyword space aggregation; CL Algorithm 2; Gillenwater, Joseph, Munoz

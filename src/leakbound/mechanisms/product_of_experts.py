@@ -67,7 +67,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         its own examples and public information, and the clip bounds it in the same way. A free
         answer is the composition of `tokens` choices of `token_epsilon`. With `calibrated` it
         satisfies the claim at its delta, and tokens token_epsilon, which may be more, at delta = 0.
-        Noisy scores are not covered: black box only.
+        Noisy scores are not covered: black box only. Proof: docs/mechanisms/product_of_experts.md.
 
     Reference:
         PoE Algorithm 1; Durfee and Rogers, "Practical differentially private top-k selection"

@@ -84,7 +84,7 @@ class ReportNoisyMax(PartitionedMechanism):
         Calibrated or not, a vote depends only on one partition and public information. The
         guarantee is derived from the sigma that is used, never from the requested epsilon. Discrete
         noise: 1/sigma^2-zCDP, that is Delta^2/(2 sigma^2), and epsilon(delta) exactly from the loss
-        of two changed counts.
+        of two changed counts. Proof: docs/mechanisms/report_noisy_max.md.
 
     Reference:
         Wu et al., "Privacy-preserving in-context learning for large language models" (ICLR 2024);

@@ -52,7 +52,7 @@ class SubsampleAverage(CalibratedMechanism):
         (white box) and hence for the answer. A probability vector changes by at most sqrt(2) in L2
         if its subsample gains or loses an example. The guarantee relies on separate, secret coins
         for every example, drawn anew for each answer. It is claimed neither for replace_one nor for
-        a sample that is used twice.
+        a sample that is used twice. Proof: docs/mechanisms/subsample_average.md.
 
     Reference:
         Wu et al. (ICLR 2024), as run in PoE.

@@ -62,7 +62,7 @@ class SyntheticShots(CalibratedMechanism):
 
     Reference:
         Tang et al., "Privacy-preserving in-context learning with differentially private few-shot
-        generation" (ICLR 2024).
+        generation" (ICLR 2024). Proof: docs/mechanisms/synthetic_shots.md.
     """
 
     name: ClassVar[str] = "synthetic_shots"

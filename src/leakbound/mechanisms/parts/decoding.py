@@ -120,7 +120,12 @@ class Decoding(MechanismBase):
         first = int(self.scores_prior)
         public = answer_total(model, task, jobs, [group[:first] for group in each])
         private = answer_total(model, task, jobs, [group[first:] for group in each])
-        return [a + b for a, b in zip(public, private, strict=True)]
+        return [
+            # a part without examples has the public prompt, and so the public scores
+            a + [a[0] if a and one == group[0] else row
+                 for one, row in zip(group[first:], b, strict=True)]
+            for group, a, b in zip(each, public, private, strict=True)
+        ]  # fmt: skip
 
     def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
         rng = np.random.default_rng(draw)

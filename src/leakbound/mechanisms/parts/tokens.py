@@ -50,7 +50,10 @@ class TokenDecoder:
         replies = [one for group in groups for one in answer_all(self._model, group, requests[0])]
         size = replies[0].shape[-1]
         self.ended = self.ended or size == 0
-        return [_last(reply, max(size, 1)) for reply in replies]
+        found = [_last(reply, max(size, 1)) for reply in replies]
+        # a part without examples has the public prompt, and so the public scores
+        return [found[0] if one == requests[0] else row
+                for one, row in zip(requests, found, strict=True)]  # fmt: skip
 
     def add(self, token: int) -> None:
         """Append a chosen token. An end token or a line break ends the response."""
