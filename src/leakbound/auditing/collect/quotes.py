@@ -97,8 +97,8 @@ class KnownRecords:
 
     @cached_property
     def alike(self) -> float:
-        """About how many records have nine words in a row with one other, as texts have that are
-        drawn from their patterns."""
+        # share of records that have nine words in a row with one other, as texts have that are drawn
+        # from their patterns
         some = self.rows[:READ]
         texts = ("\n".join(_texts_of([row])) for row in some)
         each = ([self._had_by[one] == 2 for one in self._pieces(text)] for text in texts)
@@ -137,7 +137,7 @@ class KnownRecords:
         each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
         digests = [self._digest(one, 8) for one in each]
         beside = "\n".join(one.text for one in found.channels.values())
-        coded = "\n".join(_decoded(f"{reply.text}\n{beside}"))
+        coded = "\n".join(_plain(f"{reply.text}\n{beside}"))
         shown = f"{said}\n{beside}\n{coded}"
         words = WORD.findall(shown)
         for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
@@ -195,7 +195,7 @@ class KnownRecords:
 
 
 def _parts_of_words(words: Iterable[str]) -> Iterator[str]:
-    """Endings of words, and how numbers and codes begin and end."""
+    # endings of words, and how numbers and codes begin and end
     for one in words:
         if one.isalpha():
             yield from [f"…{one[-ENDING:]}"] * (len(one) > 2 * ENDING - 1)
@@ -204,8 +204,8 @@ def _parts_of_words(words: Iterable[str]) -> Iterator[str]:
 
 
 def _forms(text: str, words: Sequence[str]) -> Iterator[str]:
-    """Each two words in a row, initials of words by place, characters of numbers and codes by
-    place from either end, and how large numbers are, to 2 and 10 %."""
+    # Each two words in a row, initials of words by place, characters of numbers and codes by place
+    # from either end, and how large numbers are, to 2 and 10 %.
     yield from (f"{one}+{other}" for one, other in pairwise(words[:FIRST]))
     yield from (f"{at}: {word[0]}" for at, word in enumerate(words[:FIRST]))
     for code in CODE.findall(text)[:MOST_CODES]:
@@ -216,8 +216,8 @@ def _forms(text: str, words: Sequence[str]) -> Iterator[str]:
             yield from (f"~{wide} {floor(log(value) / wide + half)}" for half in (0, 0.5))
 
 
-def _decoded(text: str) -> Iterator[str]:
-    """What a text says in base64, of either alphabet, or in hexadecimal digits."""
+def _plain(text: str) -> Iterator[str]:
+    # what it says in base64, of either alphabet, or in hexadecimal digits
     for one in ENCODED.findall(text):
         whole = one.translate(URL_SAFE) + "=" * (-len(one) % 4)
         for decode, coded in ((b64decode, whole), (bytes.fromhex, one)):
