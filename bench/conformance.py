@@ -3,7 +3,7 @@
     python bench/conformance.py docs/conformance.md
 
 Planted mechanisms at ten seeds; shipped and correct ones at seven epsilons; exact losses over
-10,000 neighbouring pairs. It takes about a quarter of an hour on one core.
+10,000 neighbouring pairs. It takes about half an hour on one core.
 """
 
 from __future__ import annotations
