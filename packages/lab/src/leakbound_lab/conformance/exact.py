@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import softmax
 
+from leakbound.models import Model
 from leakbound.models.request import Request
 from leakbound.privacy import (
+    RDP,
     ApproxDP,
     BoundedRange,
     DiscreteGaussian,
@@ -19,21 +24,39 @@ from leakbound.privacy import (
     Guarantee,
     Subsampled,
     leaves,
+    renyi_divergence,
+    trade_off,
 )
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Aggregate, Job, Mechanism, Query, Task
+from leakbound_lab.conformance.outputs import FIRST, argmax_chances, events, excess, samples
 from leakbound_lab.conformance.parts import (
+    DOWN,
+    FAR,
+    FLIP,
+    FREE,
+    MUTE,
+    STRAY,
     TWO,
+    UNKNOWN,
     Bench,
     Broken,
+    Coins,
     Family,
+    NoiseCall,
     Puppet,
     Skipped,
+    Tokens,
+    Underived,
     Watched,
+    takes,
     values_of,
 )
+
+T = TypeVar("T")
+Script = tuple[int, float, tuple[str, ...], tuple[str, ...], int]
 
 SLACK = 1 + 1e-9  # for rounding
 DELTAS = (0.0, 1e-6, 1e-3)  # where the loss is compared: pure DP, and two that audits use
@@ -349,3 +372,175 @@ def _rounds(
         for requests in watched.rounds
         if any(word in watched.words(request) for request in requests)
     )
+
+
+REACH, WIDTH = 1000.0, 1e-6  # of exponents that are told apart, and how exactly
+ROUNDING = 1e-5  # of the ratio of two derived probabilities, above what WIDTH makes of it
+RARE = 1e-8  # chance of a token that a search over a uniform number may miss
+TRIALS = 4  # draws of the noise that a derived distribution must explain
+ROWS, CROWD = 4, 12  # examples of a context, and how many times `Bench.size` there are at most
+# Size of the vocabulary, how much likelier its second token is without examples, and what the crowd
+# and the last example show. Two tokens reach the largest loss; of many, some are no candidates.
+SCRIPTS: tuple[Script, ...] = (
+    (2, 0.0, ("",), (FLIP, DOWN, "", MUTE), ROWS), (2, 9.0, ("",), (FLIP, DOWN), ROWS),
+    (2, 0.0, (DOWN,), (FLIP, DOWN), 8 * CROWD), (2, 0.0, (FLIP, DOWN), (FLIP, DOWN), ROWS),
+    (104, 0.0, ("",), (FLIP, STRAY), ROWS),
+)  # fmt: skip
+LATER = SCRIPTS[1::3]  # of other tokens than the first; the second of them for the last token only
+
+
+def tokens(bench: Bench) -> str:
+    """The exact privacy loss of each token of a free answer is within the charge for it."""
+    bench.guaranteed()
+    if FREE not in bench.queries() or not bench.mechanism.noise_in_collect(*FREE):
+        raise Skipped("no tokens are drawn while collecting")
+    charges = sorted(leaves(bench.mechanism.cost(*FREE)), key=lambda one: one.epsilon(1e-6))
+    try:
+        return _require_charges(bench, charges)
+    except Underived:
+        return _require_samples(bench, charges[-1])
+
+
+def _require_charges(bench: Bench, charges: Sequence[Guarantee]) -> str:
+    # Tokens are not matched with charges: those that exceed one must be covered by larger ones.
+    length = len(Coins().run(bench, FREE, jobs_of(bench, SCRIPTS[0])[0], Tokens(2, 0.0)))
+    exceeded, count, largest = [set[int]() for _ in charges], 0, 0.0
+    for at, script in itertools.product(sorted({0, length // 2, length - 1}), SCRIPTS):
+        if at and script not in LATER[: 1 + (at == length - 1)]:
+            continue
+        found = [_chances(bench, job, Tokens(*script[:2]), at) for job in jobs_of(bench, script)]
+        for p, q in _pairs(bench, found):
+            names = [name for name in {**p, **q} if p[name] or q[name]]
+            rows = np.log([[one[name] for name in names] for one in (p, q)])
+            gap, count = rows[0] - rows[1], count + 1
+            largest = max(largest, float(gap.max()))
+            for i, charge in enumerate(charges):
+                exceeded[i] |= set() if _covers(charge, *rows) else {at}
+                if len(exceeded[i]) >= len(charges) - i:
+                    raise Broken(
+                        f"token {at + 1} of an answer loses {gap.max():.6g}, over a range of "
+                        f"{np.ptp(gap):.6g}, and is charged {charge.describe()}"
+                    )
+    return f"{count} pairs of exact distributions of a token lose at most {largest:.6g}"
+
+
+def jobs_of(bench: Bench, script: Script) -> list[Job]:
+    many = [rows for rows in (ROWS, script[4]) if takes(bench.mechanism, rows)]
+    base = bench.job(FREE[1], factor=CROWD).context[: max(many, default=bench.size)]
+    *rows, last = base
+    marks = itertools.cycle(script[2])
+    crowd = [replace(row, input=f"{row.input} {next(marks)}") for row in rows]
+    contexts = [(*crowd, replace(last, input=f"{last.input} {mark}")) for mark in script[3]]
+    if bench.removing:
+        contexts.insert(0, tuple(crowd))
+    return [Job(context, FREE[1]) for context in contexts]
+
+
+def _pairs(bench: Bench, found: Sequence[T]) -> Iterator[tuple[T, T]]:
+    for i, j in itertools.permutations(range(len(found)), 2):
+        if not bench.removing or 0 in (i, j):
+            yield found[i], found[j]
+
+
+def _covers(charge: Guarantee, p: Floats, q: Floats) -> bool:
+    """Whether a guarantee allows two distributions, given as logarithms."""
+    if isinstance(charge, BoundedRange):
+        return float(np.ptp(p - q)) <= charge.value + ROUNDING
+    if isinstance(charge, RDP):
+        return renyi_divergence(p, q, charge.order) <= charge.value + ROUNDING
+    best = np.argsort(q - p)
+    power, errors = (np.minimum(np.exp(one[best]).cumsum(), 1.0) for one in (p, q))
+    return bool((power <= trade_off(charge, errors) * (1 + ROUNDING)).all())
+
+
+def _chances(bench: Bench, job: Job, model: Model, at: int) -> defaultdict[str, float]:
+    """Probabilities of a token, where all before it are the first choice; "" ends the answer."""
+    drawn: list[NoiseCall] = []
+
+    def choose(noise: npt.ArrayLike | None = None) -> str:
+        coins = Coins(at, noise)
+        text = coins.run(bench, FREE, job, model)
+        drawn.extend(coins.calls[at : at + 1])
+        if not drawn or UNKNOWN in coins.calls or len(coins.calls) - len(text) not in (0, 1):
+            raise Underived  # not one call for each token
+        return text[at : at + 1]
+
+    choose()
+    kind, size, p = drawn[0]
+    if kind == "uniform":
+        return _intervals(choose)
+    names, p = _exponents(kind, size, choose) if p is None else ([*map(choose, range(size))], p)
+    found = defaultdict[str, float](float)
+    for name, chance in zip(names, p, strict=True):
+        found[name] += chance
+    return found
+
+
+def _exponents(
+    kind: str, size: int, choose: Callable[[npt.ArrayLike], str]
+) -> tuple[list[str], Floats]:
+    """The choice with the largest sum of exponent and noise: when each overtakes the first one."""
+    places = np.arange(size)
+
+    def lift(i: int, noise: float) -> str:
+        return choose(np.where(places == i, noise, np.where(places, -FAR, 0.0)))
+
+    def search(i: int) -> float:
+        edges = sorted(
+            {-REACH, -9.0, 9.0, REACH, *(x + d for x in {*least[1:]} for d in (-WIDTH, WIDTH))}
+        )
+        while len(edges) > 2 or edges[1] - edges[0] > 2.1 * WIDTH:
+            if len(edges) == 2:
+                edges.insert(1, sum(edges) / 2)
+            half = len(edges) // 2
+            edges = edges[half:] if lift(i, edges[half]) == names[0] else edges[: half + 1]
+        return sum(edges) / 2
+
+    names, least = [lift(0, REACH)], [0.0]  # noise at which a choice overtakes
+    for i in range(1, size):
+        names.append(lift(i, least[-1] + WIDTH))
+        least.append(least[-1])
+        if names[i] == names[0]:
+            names[i] = lift(i, REACH)
+            least[i] = search(i) if names[i] != names[0] else FAR  # impossible
+    below = np.array(least) - 2 * WIDTH * (places > 0)
+    while (i := names.index(choose(np.where(below > REACH, -FAR, below)))) > 0:
+        if (found := search(i)) == least[i]:
+            raise Underived  # too far apart
+        least[i], below[i] = found, found - 2 * WIDTH
+    rng, shift = np.random.default_rng(0), -np.array(least)
+    for noise in (rng.gumbel if kind == "gumbel" else rng.normal)(size=(TRIALS, size)):
+        if choose(noise) != names[int((shift + noise).argmax())]:
+            raise Underived  # the largest sum does not decide
+    return names, softmax(shift) if kind == "gumbel" else argmax_chances(GaussianLaw(shift, 1.0))
+
+
+def _intervals(choose: Callable[[npt.ArrayLike], str]) -> defaultdict[str, float]:
+    """Probabilities where a uniform number chooses, each token in one interval."""
+    found = defaultdict[str, float](lambda: RARE)
+    edges = np.linspace(0.0, 1 - 2**-53, 33).tolist()
+    names = [choose(edge) for edge in edges]
+    parts = list(zip(edges, edges[1:], names, names[1:], strict=False))
+    while parts:
+        low, high, first, last = parts.pop()
+        if first == last or high - low < RARE * WIDTH:
+            found[first] += high - low
+        else:
+            name = choose(middle := (low + high) / 2)
+            parts += [(low, middle, first, name), (middle, high, name, last)]
+    return found
+
+
+def _require_samples(bench: Bench, charge: Guarantee) -> str:
+    for script in SCRIPTS[::4]:
+        model, found = Tokens(*script[:2]), []
+        for job in jobs_of(bench, script):
+            out = samples(bench, FREE[0], job, model, FIRST)
+            found.append(replace(out, choices=tuple(text[:1] for text in out.choices)))
+        for one, other in _pairs(bench, found):
+            if any(excess(charge, *event[1:]) for event in events(*FREE, one, other)):
+                name = charge.describe()
+                raise Broken(
+                    f"sampled first tokens of neighbours lose more than is charged: {name}"
+                )
+    return "sampled first tokens are within the charge; no exact distribution can be derived"

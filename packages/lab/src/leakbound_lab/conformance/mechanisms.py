@@ -13,14 +13,15 @@ import json
 import logging
 import math
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from leakbound.errors import Refused, UsageError
-from leakbound.models import Model, NextLogits, Request
+from leakbound.errors import UsageError
+from leakbound.models import Model, NextLogits
 from leakbound.stats import CategoricalLaw
 from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
@@ -37,10 +38,13 @@ from leakbound.tasks import (
 from leakbound_lab.conformance.exact import (
     NOISY,
     QUIET,
+    SCRIPTS,
     cost,
+    jobs_of,
     loss,
     sensitivity,
     tightness,
+    tokens,
     vote_noise,
 )
 from leakbound_lab.conformance.outputs import (
@@ -52,7 +56,7 @@ from leakbound_lab.conformance.outputs import (
     state,
 )
 from leakbound_lab.conformance.parts import (
-    FLIP,
+    FREE,
     GIVEN,
     PATTERNS,
     PLANTED,
@@ -62,16 +66,18 @@ from leakbound_lab.conformance.parts import (
     Check,
     Puppet,
     Skipped,
+    Tokens,
+    Troubled,
     Watched,
     broken_of,
     check,
-    words_of,
 )
 
 # Different draws. An aggregate that holds noise takes one of at least two values, nearly evenly
 # under NOISY, so that all of them agree by chance with probability 2^-15 at most.
 REUSES = 16
 READINGS = ("agree", "random")
+TROUBLES = ("failing", "slow")
 
 
 def reuse(bench: Bench) -> str:
@@ -271,14 +277,25 @@ def _in_tokens(request: AnyRequest, watched: Watched) -> AnyRequest:
 
 
 def request_count(bench: Bench) -> str:
-    """Under a guarantee, neighbouring contexts make the same number of requests."""
+    """Under a guarantee, neighbouring contexts make as many requests, whatever the replies are.
+
+    A free answer may ask as often as its released text has tokens, so those of one text count.
+    """
     bench.guaranteed()
-    counts: dict[str, set[int]] = {}
-    for pattern in (*bench.patterns, "mute"):
-        for job in bench.neighbours(GIVEN[1]):
-            watched = bench.watched(pattern, GIVEN[0])
-            bench.mechanism.collect(GIVEN[0], [job], [bench.seed], watched)
-            counts.setdefault(pattern, set()).add(watched.calls)
+    asked = [
+        (GIVEN, job, Troubled(Puppet(pattern, bench.seed), pattern))
+        for pattern in (*bench.patterns, "mute", *TROUBLES)
+        for job in bench.neighbours(GIVEN[1])
+    ]
+    if FREE in bench.queries():
+        jobs = jobs_of(bench, SCRIPTS[0])[-4:]  # of as many examples
+        asked += [
+            (FREE, j, Troubled(Tokens(2, 0.0), t)) for t in ("marks", *TROUBLES) for j in jobs
+        ]
+    counts = defaultdict[str, set[int]](set)
+    for query, job, model in asked:
+        text, count = model.count(bench, query, job)
+        counts[model.trouble if query is GIVEN else f"{model.trouble}, {text!r}"].add(count)
     if uneven := {pattern: sorted(found) for pattern, found in counts.items() if len(found) > 1}:
         raise Broken(f"the number of requests differs between neighbouring contexts: {uneven}")
     return "neighbouring contexts make as many requests"
@@ -310,15 +327,6 @@ class _Preferring(Puppet):
         return np.resize(SURE, len(labels))
 
 
-class _Filtering(Puppet):
-    """Refuses every prompt that shows FLIP, as the content filter of a provider does."""
-
-    def answer(self, requests: Sequence[Request[Any]], /) -> list[Any]:
-        if any(FLIP in words_of(self, request) for request in requests):
-            raise Refused("a content filter has stopped the prompt.")
-        return super().answer(requests)
-
-
 def agreement(bench: Bench) -> str:
     """What every voter prefers is likelier than what is as good as impossible for all of them."""
     mechanism, puppet = bench.mechanism, _Preferring("agree", bench.seed)
@@ -340,7 +348,7 @@ def total(bench: Bench) -> str:
     bench.guaranteed()
     mechanism, count = bench.mechanism, 0
     for task, query in bench.queries():
-        job, model = bench.job(query, flip=True), _Filtering("random", bench.seed)
+        job, model = bench.job(query, flip=True), Troubled(Puppet("random", bench.seed), "failing")
         try:
             found = mechanism.collect(task, [job], [bench.seed], model)
             out = mechanism.release(found[0], 1, np.random.default_rng(bench.seed))
@@ -410,8 +418,8 @@ class Invariant:
 
 INVARIANTS = tuple(Invariant(body.__name__, body) for body in (
     members, sensitivity, many_draws, fresh_noise, outputs, returned, public_facts, state, seeds,
-    nothing_kept, requests, request_count, disjoint_parts, loss, tightness, vote_noise, agreement,
-    total, decode, reuse, cost,
+    nothing_kept, requests, request_count, disjoint_parts, loss, tightness, tokens, vote_noise,
+    agreement, total, decode, reuse, cost,
 ))  # fmt: skip
 
 

@@ -275,6 +275,7 @@ def _thin(out: Outputs, law: GaussianLaw, against: GaussianLaw, rng: np.random.G
 
 OF_ONE = 20_000  # outputs of a context: an answer that is certain in one of two shows at mu = 6
 TEXTS = 200  # the same where noise is drawn while collecting: shows at epsilon = 2
+FIRST = 2000  # where their tokens have no distribution that can be derived
 MOST = 40  # events of a kind that are tested: the most frequent ones
 
 KINDS = ("the text", "the order of the chosen words")
@@ -306,10 +307,11 @@ def returned(bench: Bench) -> str:
     count = 0
     for task, query, pattern, one, other in _cases(bench):
         guarantee = bench.mechanism.cost(task, query)
-        drawn = [samples(bench, task, job, pattern) for job in (one, other)]
-        for name, rates, sizes in _events(task, query, *drawn):
+        puppet = bench.puppet(pattern, query)
+        drawn = [samples(bench, task, job, puppet, TEXTS) for job in (one, other)]
+        for name, rates, sizes in events(task, query, *drawn):
             count += rates[0].size
-            if _excess(guarantee, rates, sizes):
+            if excess(guarantee, rates, sizes):
                 raise Broken(
                     f"{name} tells neighbouring contexts apart under {pattern!r} more than the "
                     f"guarantee allows ({guarantee.describe()})"
@@ -337,12 +339,12 @@ def _relate(bench: Bench, one: Job, other: Job) -> tuple[Job, Job]:
     return Job((*other.context[:place], *other.context[place + 1 :]), other.query), other
 
 
-def samples(bench: Bench, task: Task, job: Job, pattern: str) -> Outputs:
+def samples(bench: Bench, task: Task, job: Job, model: Model, texts: int) -> Outputs:
     """Outputs of one context, with everything that is drawn on the way drawn afresh."""
-    mechanism, puppet = bench.mechanism, _Remembered(bench.puppet(pattern, job.query))
+    mechanism, puppet = bench.mechanism, _Remembered(model)
     rng = np.random.default_rng([bench.seed, 5])
     if isinstance(mechanism.guarantee, Subsampled) or mechanism.noise_in_collect(task, job.query):
-        draws = [bench.seed + i for i in range(bench.scaled(TEXTS))]
+        draws = [bench.seed + i for i in range(bench.scaled(texts))]
         found = mechanism.collect(task, [job] * len(draws), draws, puppet)
         return _join([mechanism.release(aggregate, 1, rng) for aggregate in found])
     (aggregate,) = mechanism.collect(task, [job], [bench.seed], puppet)
@@ -364,7 +366,7 @@ def _join(outputs: Sequence[Outputs]) -> Outputs:
     return Outputs(np.array(answers), np.concatenate(noisy) if noisy else None, choices)
 
 
-def _events(
+def events(
     task: Task, query: Query, one: Outputs, other: Outputs
 ) -> Iterator[tuple[str, Rates, tuple[int, int]]]:
     """Counts of events in both contexts, and of how many outputs."""
@@ -416,7 +418,7 @@ def _along(one: Floats, other: Floats) -> tuple[str, Rates, tuple[int, int]]:
     return "the noisy aggregate", rates, (len(one) - half, len(other) - rest)
 
 
-def _excess(guarantee: Guarantee, rates: Rates, sizes: tuple[int, int]) -> bool:
+def excess(guarantee: Guarantee, rates: Rates, sizes: tuple[int, int]) -> bool:
     """Whether some rate is larger than the other allows, in either direction."""
     alpha = LEVEL / (4 * rates[0].size)  # two directions, two bounds each
     for a, b, of_a, of_b in ((*rates, *sizes), (*rates[::-1], *sizes[::-1])):

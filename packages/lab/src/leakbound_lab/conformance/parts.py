@@ -6,15 +6,18 @@ import contextlib
 import hashlib
 import itertools
 import re
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.errors import UsageError
+from leakbound.errors import Refused, UsageError
 from leakbound.mechanisms.parts.contextual_calibration import CONTENT_FREE
 from leakbound.models import Counted, Embed, Model, Request, Scripted
 from leakbound.privacy import Guarantee, NonPrivate
@@ -140,6 +143,38 @@ def _next_letter(text: str) -> int:
     return ord("a")
 
 
+# What a row shows, and how it moves tokens as ln p: the first up and the last down (FLIP), or the
+# other way round; up the one that is least likely in public; all to NaN.
+DOWN, STRAY, MUTE = "downdown", "straystray", "mutemute"
+HAN = 0x4E00  # tokens are Han letters, which no prompt holds
+
+
+class Tokens(Puppet):
+    """Writes tokens as letters and moves them by the marks in a prompt; the last ends an answer."""
+
+    def __init__(self, size: int, gap: float) -> None:
+        super().__init__(f"tokens/{size}/{gap:g}")
+        self.level = np.where(np.arange(size) < 20, 0.0, -8.0)
+        self.level[-2:] = -30.0 * (size > 2), gap
+
+    def text(self, ids: Sequence[int]) -> str:
+        return "".join(chr(HAN + one) for one in ids)
+
+    def end_ids(self) -> frozenset[int]:
+        return frozenset({len(self.level) - 1})
+
+    def _complete(self, prompt: str) -> str:
+        return "".join(one for one in prompt if ord(one) >= HAN)
+
+    def _logits(self, prompt: str | tuple[int, ...], response: tuple[int, ...]) -> Floats:
+        shown = prompt if isinstance(prompt, str) else bytes(prompt).decode("utf-8", "replace")
+        up, stray = shown.count(FLIP) - shown.count(DOWN), shown.count(STRAY)
+        moved = np.zeros(len(self.level))
+        moved[0], moved[-1] = 30.0 * up, -30.0 * up
+        moved[-2] += 500.0 * stray
+        return (self.level + (np.nan if MUTE in shown else moved))[None, :]
+
+
 R = TypeVar("R")
 
 # Two answers without a word in common, of more words than a keyword mechanism counts.
@@ -150,6 +185,7 @@ TWO = (
 # Three tokens: the fewest with a first, a middle and a last one.
 FREE = (Task("conformance", max_answer_tokens=3), Query("Say something."))
 VOTERS = 12  # experts or partitions of the contexts: enough for a crowd against one example
+FAR = 1e9  # noise that decides a choice alone
 FULL = 200  # pairs from which on tests of distributions have their full size
 PLACES = 40  # of a context that are tried one by one
 WORDS = 400  # of an example that is longer than any other
@@ -173,6 +209,40 @@ class Watched(Counted):
 
     def words(self, request: AnyRequest) -> str:
         return words_of(self.model, request)
+
+
+class Troubled(Watched):
+    """Where FLIP is shown, a content filter stops the prompt, or a reply comes an hour late."""
+
+    def __init__(self, model: Model, trouble: str) -> None:
+        super().__init__(model)
+        self.trouble, self.late = trouble, 0.0
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        flipped = any(FLIP in words_of(self.model, request) for request in requests)
+        if flipped and self.trouble == "failing":
+            self.rounds.append(list(requests))
+            raise Refused("a content filter has stopped the prompt.")
+        self.late += 3600.0 * (flipped and self.trouble == "slow")
+        return super().answer(requests)
+
+    def count(self, bench: Bench, asked: tuple[Task, Query], job: Job) -> tuple[str, int]:
+        """The text of an answer where it is drawn already, and the number of requests."""
+        now, text = time.monotonic, ""
+
+        def clock() -> float:
+            return now() + self.late
+
+        with patch.multiple(time, time=clock, monotonic=clock, perf_counter=clock):
+            if bench.mechanism.noise_in_collect(*asked):
+                text = Coins().run(bench, asked, job, self)
+            else:
+                bench.mechanism.collect(asked[0], [job], [bench.seed], self)
+        sent = Counter[AnyRequest]()  # as often as in one batch: the same is sent after a failure
+        for batch in self.rounds:
+            if len(batch) > 1 or PLANTED.search(self.words(batch[0])):
+                sent |= Counter(batch)
+        return text, sent.total() if self.trouble == "failing" else self.calls
 
 
 def words_of(model: Model, request: AnyRequest) -> str:
@@ -205,10 +275,10 @@ def size_of(mechanism: Mechanism) -> int:
     while mechanism.voters(size) < VOTERS <= mechanism.voters(largest):
         size *= 2
     size = max(size, mechanism.voters(size))
-    return size if _takes(mechanism, size) else mechanism.voters(size)
+    return size if takes(mechanism, size) else mechanism.voters(size)
 
 
-def _takes(mechanism: Mechanism, size: int) -> bool:
+def takes(mechanism: Mechanism, size: int) -> bool:
     """Whether a context may have so many examples; a part of its own for each may be the limit."""
     rows = context_of(np.random.default_rng(0), size)
     for task, query in (GIVEN, FREE):
@@ -364,7 +434,7 @@ class Bench:
         return Family(pattern, found, np.asarray(pairs, np.int64))
 
     @property
-    def _removing(self) -> bool:
+    def removing(self) -> bool:
         return self.mechanism.guarantee.relation == "add_remove"
 
     def _every_place(self) -> Iterator[Family]:
@@ -374,7 +444,7 @@ class Bench:
             puppet = Puppet("random", self.seed * PLACES + place, wide=True)
             before, after = base[:place], base[place + 1 :]
             new = [(*before, one, *after) for one in strangers(row)]
-            contexts = [(*before, *after), base, new[0]] if self._removing else [base, *new]
+            contexts = [(*before, *after), base, new[0]] if self.removing else [base, *new]
             pairs = [(0, i) for i in range(1, len(contexts))]
             yield self._family(f"random at place {place}", contexts, pairs, puppet)
 
@@ -387,10 +457,10 @@ class Bench:
         """
         base = context_of(rng, self.size)
         place = int(rng.integers(len(base)))
-        count = pairs if self._removing else 2 + int(np.sqrt(2 * pairs))
+        count = pairs if self.removing else 2 + int(np.sqrt(2 * pairs))
         new = [example(rng, flip=i == 0) for i in range(count)]
         changed = [(*base[:place], row, *base[place + 1 :]) for row in new]
-        if not self._removing:
+        if not self.removing:
             return changed, list(itertools.combinations(range(count), 2))
         return [(*base[:place], *base[place + 1 :]), *changed], [(0, i + 1) for i in range(count)]
 
@@ -401,3 +471,66 @@ class Bench:
         if isinstance(self.mechanism.guarantee, NonPrivate):
             raise Skipped("no guarantee")
         return self.mechanism.guarantee
+
+
+class Underived(Exception):
+    """A distribution does not follow from the noise."""
+
+
+NoiseCall = tuple[str, int, Floats | None]  # kind of noise, its size, and probabilities where given
+UNKNOWN: NoiseCall = ("", 0, None)
+# Arguments of the methods of a generator that `Coins` has a script for.
+NOISE = {
+    "gumbel": ("loc", "scale", "size"), "normal": ("loc", "scale", "size"),
+    "standard_normal": ("size",), "random": ("size",), "choice": ("a", "size", "replace", "p"),
+}  # fmt: skip
+
+
+class Coins(np.random.Generator):
+    """A generator by a script: call `at` gets `noise`, standard or the place of a choice; calls
+    before it choose the first of all, and later ones the last."""
+
+    def __init__(self, at: int = 1 << 30, noise: npt.ArrayLike | None = None) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.at, self.noise = at, noise
+        self.calls: list[NoiseCall] = []
+
+    def run(self, bench: Bench, free: tuple[Task, Query], job: Job, model: Model) -> str:
+        with patch.object(np.random, "default_rng", lambda *_, **__: self):
+            (found,) = bench.mechanism.collect(free[0], [job], [bench.seed], model)
+        out = bench.mechanism.release(found, 1, np.random.default_rng(bench.seed))
+        return bench.mechanism.decode(*free, out, model)[0]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in NOISE:
+            return partial(self._draw, name)
+        if name in vars(np.random.Generator) and not name.startswith("_"):
+            self.calls.append(UNKNOWN)
+        return super().__getattribute__(name)
+
+    def _draw(self, method: str, *args: Any, **options: Any) -> Any:
+        given = dict(zip(NOISE[method], args, strict=False)) | options
+        loc, scale, size = given.get("loc", 0.0), given.get("scale", 1.0), given.get("size")
+        shape = np.broadcast(loc, scale).shape if size is None else size
+        count = int(np.prod(shape))
+        if method not in ("random", "choice"):
+            noise = self._next("gumbel" if method == "gumbel" else "normal", count)
+            return loc + scale * np.reshape(noise, shape)
+        if count > 1:
+            self.calls.append(UNKNOWN)
+            return getattr(np.random.Generator, method)(self, *args, **options)
+        if method == "random":
+            return np.reshape(self._next("uniform", 1), shape)[()]
+        among, p = given["a"], given.get("p")
+        among = np.arange(among) if np.ndim(among) == 0 else np.asarray(among)
+        p = np.full(len(among), 1 / len(among)) if p is None else np.asarray(p, float)
+        return np.reshape(among[self._next("choice", len(among), p)], shape)[()]
+
+    def _next(self, kind: str, size: int, p: Floats | None = None) -> Any:
+        self.calls.append((kind, size, p))
+        late = len(self.calls) > self.at
+        if self.noise is not None and len(self.calls) == self.at + 1:
+            return self.noise
+        if kind in ("choice", "uniform"):
+            return late * (size - 1 if kind == "choice" else 1 - 2**-53)
+        return np.where(np.arange(size) == late * (size - 1), FAR, 0.0)

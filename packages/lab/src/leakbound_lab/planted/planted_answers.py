@@ -193,6 +193,35 @@ class _LengthInBaseline(BoundedCID):
         return [first, *others]
 
 
+class _PrivateCandidates(ProductOfExperts):
+    """The candidate tokens are those of the last expert."""
+
+    def _token(self, rows: list[Floats], rng: np.random.Generator) -> int:
+        return ProductOfExperts._token(self, [rows[-1], *rows[1:]], rng)
+
+
+class _TokenRate(ProductOfExperts):
+    """Tokens at 10 times the epsilon that is charged."""
+
+    def _token(self, rows: list[Floats], rng: np.random.Generator) -> int:
+        return ProductOfExperts._token(replace(self, token_epsilon=10 * self._each), rows, rng)
+
+
+class _TokenClip(ProductOfExperts):
+    """A wider clip of tokens, at the rate of the narrow one."""
+
+    def _token(self, rows: list[Floats], rng: np.random.Generator) -> int:
+        wide = replace(self, clip=5 * self.clip, token_epsilon=5 * self._each)
+        return ProductOfExperts._token(wide, rows, rng)
+
+
+class _TokenTemperature(BoundedCID):
+    """The divergence is bounded at one temperature, and tokens are drawn at a lower one."""
+
+    def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
+        return BoundedCID._log_p(self, context, prior, free) * (1.25 if free else 1.0)
+
+
 def _votes(kind: Callable[..., Any], epsilon: float = 1.0, **options: Any) -> Callable[[], Any]:
     return partial(kind.calibrated, epsilon, DELTA, **options)  # type: ignore[attr-defined]
 
@@ -238,6 +267,10 @@ ROWS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ("clamped-divergence", "loss", partial(_OneWayBound, epsilon=2.0, tokens=3)),
     ("uncounted-token", "cost", partial(_UncountedToken.calibrated, 2.0, DELTA, tokens=3)),
     ("private-length-in-baseline", "loss", partial(_LengthInBaseline, epsilon=2.0, tokens=3)),
+    ("token-candidates", "tokens", partial(_PrivateCandidates.calibrated, 1.0, DELTA, tokens=8)),
+    ("token-rate", "tokens", partial(_TokenRate.calibrated, 1.0, DELTA, tokens=8)),
+    ("token-clip", "tokens", partial(_TokenClip.calibrated, 1.0, DELTA, tokens=8)),
+    ("token-temperature", "tokens", partial(_TokenTemperature, epsilon=2.0, tokens=3)),
     ("default-seed", "reuse", partial(_DefaultSeed.calibrated, 2.0, DELTA, tokens=3)),
     (
         "lengths-from-private-rows",

@@ -13,6 +13,15 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from leakbound_lab.planted.planted_mechanisms import (
+    DELTA,
+    ExponentialVotes,
+    HiddenMajority,
+    TestOneRankLate,
+    VotingBase,
+)
+from leakbound_lab.planted.planted_parts import PartsBase
+from leakbound_lab.planted.served_defects import FreshNoise
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import MechanismBase
@@ -38,15 +47,6 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.mechanism import Exactness
 from leakbound.tasks.partition import split_by_position
-from leakbound_lab.planted.planted_mechanisms import (
-    DELTA,
-    ExponentialVotes,
-    HiddenMajority,
-    TestOneRankLate,
-    VotingBase,
-)
-from leakbound_lab.planted.planted_parts import PartsBase
-from leakbound_lab.planted.served_defects import FreshNoise
 
 WIDTH = 20_000  # characters to which prompts are padded: more than any prompt of the battery has
 
