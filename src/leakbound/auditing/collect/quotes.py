@@ -97,8 +97,8 @@ class KnownRecords:
 
     @cached_property
     def alike(self) -> float:
-        # share of records that have nine words in a row with one other, as texts that are drawn from
-        # their patterns have
+        # share of records that have nine words in a row with one other: texts that are drawn from
+        # their patterns have as often
         some = self.rows[:READ]
         texts = ("\n".join(_texts_of([row])) for row in some)
         each = ([self._had_by[one] == 2 for one in self._pieces(text)] for text in texts)
