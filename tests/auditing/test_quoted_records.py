@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.auditing.collect.quotes import ALONE, LONG, KnownRecords
 from leakbound.auditing.observe.one_pass import _Quotes
+from leakbound.auditing.observe.release import many_quotes
 from leakbound.auditing.store.run_store import EvidenceRow
-from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
+from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context, reply_of
 from leakbound.tasks.synthetic import help_desk
 from leakbound.witness import ReplyFacts
 
@@ -668,3 +669,24 @@ def test_an_application_that_refuses_questions_of_attackers_is_asked_as_by_its_u
     assert found.verdict != "no_violation"
     few = "--query 'recall:words=8,template={prefix}' --canary coded"
     assert few in found.sentences[0]
+
+
+def test_texts_that_are_drawn_from_a_pattern_of_the_rows_are_no_memory() -> None:
+    """Three of 200 replies that share nine words with one record were "the system remembers"."""
+    draws = random.Random(2)
+
+    def drawn() -> str:
+        who, what = draws.choice(SUBJECTS), draws.randrange(2000)
+        return f"The {who} asked for parcel number {what} and waits for it since then"
+
+    rows = as_context([(drawn(), "note") for _ in range(120)])
+    known, size, other = KnownRecords(rows), 300, 0
+    for at in range(size):
+        job = Job(rows[:20], Query("what?", free=True))
+        text = drawn()
+        mark = reply_of(known.mark(job, at, GeneratedText(text, reply=ReplyFacts(text))))
+        assert mark is not None
+        other += (mark.quotes or "")[-1:] == "o"
+    assert other >= 9
+    assert not many_quotes(other, size, known.alike)
+    assert many_quotes(other, size, KnownRecords(told(120)).alike)

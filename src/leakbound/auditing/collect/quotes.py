@@ -17,6 +17,8 @@ from math import floor, isclose, log
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
+import scipy
+
 from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
 from leakbound.witness.numerals import numerals_in
@@ -97,13 +99,14 @@ class KnownRecords:
 
     @cached_property
     def alike(self) -> float:
-        # share of records that have nine words in a row with one other: texts that are drawn from
-        # their patterns have as often
+        # at most so many records (95 %) have nine words in a row with one other: texts that are
+        # drawn from their patterns have as often
         some = self.rows[:READ]
         texts = ("\n".join(_texts_of([row])) for row in some)
         each = ([self._had_by[one] == 2 for one in self._pieces(text)] for text in texts)
         runs = ("x" * ALONE in "".join("x" if two else " " for two in one) for one in each)
-        return (sum(runs) + 1 / 2) / len(some)
+        found = sum(runs)
+        return float(scipy.special.betaincinv(found + 1, max(len(some) - found, 1), 0.95))
 
     def _pieces(self, text: str) -> list[int]:
         whole, lengths, sizes = self._short

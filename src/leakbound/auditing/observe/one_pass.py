@@ -27,7 +27,7 @@ from leakbound.auditing.observe.controls import (
     replies_in,
 )
 from leakbound.auditing.observe.rejections import rejections
-from leakbound.auditing.observe.release import Releaser, StateCheck
+from leakbound.auditing.observe.release import Releaser, StateCheck, many_quotes
 from leakbound.auditing.observe.reply_separation import (
     ChangeTest,
     ReplySeparation,
@@ -321,7 +321,8 @@ class OnePass:
             rows, found = self.store.others(asked.place, len(asked)), _Quotes(epsilon)
             for at in range(0, len(rows), asked.times):
                 found.add(rows[at : at + asked.times])
-            if number := max(found.own, found.other):  # a reply may be both
+            other = found.other * many_quotes(found.other, 2 * len(rows), self._alike(found.other))
+            if number := max(found.own, other):  # a reply may be both
                 named = [one.name for one in others if one.pairs is asked]
                 what = f" to {''.join(named) or 'questions that are asked again'}"
                 yield number, 2 * len(rows), what
@@ -361,8 +362,11 @@ class OnePass:
     def state(self) -> StateCheck | None:
         if self.prepared.mechanism.needs:
             return None
-        other, known = self.tally.quotes.other, self._plan.known
-        return self.releaser.state.check(other, known.alike if known and other else 0.0)
+        other = self.tally.quotes.other
+        return self.releaser.state.check(other, self._alike(other))
+
+    def _alike(self, other: int) -> float:
+        return self._plan.known.alike if self._plan.known and other else 0.0
 
     def profile(self) -> Profile | None:
         return self._profile.profile() if self._profile is not None else None

@@ -25,9 +25,15 @@ from leakbound.tasks.facts import exactness_of
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.
 LEVEL = 0.01
-RARE, OFTEN = 0.05, 0.03  # so often do drawn texts quote so many records; of replies that do
+RARE, OFTEN = 0.05, 0.03  # so seldom do drawn texts quote so many records; share of the replies
 # Replies that quote records, from which on no chance is assumed.
 FEW, SHARE = 3, 0.01
+
+
+def many_quotes(number: int, size: int, chance: float) -> bool:
+    """Do more replies quote records of other contexts than drawn texts do, with a `chance`?"""
+    often = number >= max(FEW, OFTEN * size)
+    return often and bool(scipy.special.bdtrc(number - 1, size, chance) <= RARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +95,8 @@ class _StateTally:
         drawn texts do with a `chance`."""
         repeated = [pair for pair in self.seen if pair.again is not None]
         tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
-        size = 2 * len(self.seen)
-        often = earlier >= max(FEW, OFTEN * size)
-        if often and scipy.special.bdtrc(earlier - 1, size, chance) <= RARE:
-            of = f"{earlier} of {size}"
+        if many_quotes(earlier, 2 * len(self.seen), chance):
+            of = f"{earlier} of {2 * len(self.seen)}"
             tests.append(
                 StateTest(f"{of} replies quote records that their context does not hold", None)
             )
