@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, product
+from itertools import chain, groupby
 from math import comb
 from operator import itemgetter
 
@@ -33,7 +33,6 @@ LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
 HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of the best word, and of all numbers or words together
 MOST_TESTED = 8  # readings: each takes a part of the level
-CLEAR = 0.75
 COINS = 15  # seed of guesses
 MOST_CLAIMED = 700.0  # e^ε is no float above
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
@@ -141,11 +140,9 @@ def context_digest(
             found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
     chances = [_tail(one.apart, one.number, one.most) for one in found]
     wanted = {SOME_WORD, SOME_FORM} & {*names} | {SOME_WORD for one in names if one == TOGETHER[1]}
-    for name, clear in product(sorted(wanted), (0.0, CLEAR)):
-        x, y = _with_best_word(each, ONE_OF[name], clear)
+    for name in sorted(wanted) if claim.epsilon < MOST_CLAIMED else ():
+        x, y = _with_best_word(each, ONE_OF[name])
         often, seldom, size = int(x.sum()), int(y.sum()), x.size
-        if size == 0 or claim.epsilon >= MOST_CLAIMED:
-            continue
         log_e = product_paths(x, y, np.array([[claim.epsilon]]), np.array([[claim.delta]]), False)
         chances.append(math.exp(-max(0.0, float(log_e.max()))))  # Ville's inequality
         most = min(1.0, math.exp(claim.epsilon) * seldom / size + claim.delta)
@@ -219,11 +216,10 @@ def _ahead_by_words(each: Repeated) -> Floats:
     return np.stack(found)[np.argsort(clear, kind="stable")[::-1]]
 
 
-def _with_best_word(each: Repeated, of: str = SAID, clear: float = 0.0) -> tuple[Floats, Floats]:
+def _with_best_word(each: Repeated, of: str = SAID) -> tuple[Floats, Floats]:
     """Which answers have the word that told all earlier ones of their pair apart best, in time: (1,
-    n) from the context in which it stood more often, and from the other; only those that follow
-    answers of which it told a share apart, `clear` or more."""
-    found: list[list[tuple[bool, bool, bool]]] = []
+    n) from the context in which it stood more often, and from the other."""
+    found: list[list[tuple[bool, bool]]] = []
     for sides in each:
         counts: Counter[str] = Counter()
         found.append([])
@@ -231,12 +227,11 @@ def _with_best_word(each: Repeated, of: str = SAID, clear: float = 0.0) -> tuple
         for member, nonmember in zip(*each_side, strict=True):
             best = max(counts, key=lambda word: (abs(counts[word]), word), default="")
             both = best in member, best in nonmember
-            enough = abs(counts[best]) >= clear * len(found[-1])
-            found[-1].append((*(both if counts[best] > 0 else both[::-1]), enough))
+            found[-1].append(both if counts[best] > 0 else both[::-1])
             counts.update(member)
             counts.subtract(nonmember)
-    x, y, some = np.array(found, float)[:, 1:].transpose(2, 1, 0).reshape(3, 1, -1)
-    return x[:, some[0] > 0], y[:, some[0] > 0]
+    x, y = np.array(found, float)[:, 1:].transpose(2, 1, 0).reshape(2, 1, -1)
+    return x, y
 
 
 def _guesses(ahead: Floats) -> npt.NDArray[np.bool_]:
