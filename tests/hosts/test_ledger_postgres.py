@@ -184,7 +184,9 @@ def test_ledgers_of_one_database_and_key_file_are_told_apart(place: Schema) -> N
 @pytest.mark.parametrize(
     "change",
     ["UPDATE leakbound_datasets SET spent = 0", "DELETE FROM leakbound_accounts",
-     "UPDATE leakbound_total SET value = '9.0' WHERE name = 'capacity'"],
+     "UPDATE leakbound_total SET value = '9.0' WHERE name = 'capacity'",
+     "CREATE RULE undo AS ON INSERT TO leakbound_answers DO ALSO SELECT 1",
+     "CREATE INDEX old ON leakbound_answers (tag)"],
 )  # fmt: skip
 def test_an_edited_database_is_refused(place: Schema, change: str) -> None:
     ledger = Ledger(place.address, 1.0, DELTA, place.key)
@@ -193,6 +195,18 @@ def test_an_edited_database_is_refused(place: Schema, change: str) -> None:
     place.run(change)
     with pytest.raises(StoreError, match="changed by another hand"):
         Ledger(place.address, 1.0, DELTA, place.key)
+
+
+def test_numbers_are_read_as_they_were_written(place: Schema) -> None:
+    """A server that shows 15 digits made each second spend "changed by another hand"."""
+    place.run("ALTER DATABASE postgres SET extra_float_digits = 0")
+    try:
+        ledger = Ledger(place.address, 2.0, DELTA, place.key)
+        for _ in range(3):
+            ledger.spend(["one", "two"], PureDP(1 / 3))
+        assert Ledger(place.address, 2.0, DELTA, place.key).state().answers == 3
+    finally:
+        place.run("ALTER DATABASE postgres RESET extra_float_digits")
 
 
 def test_no_message_holds_a_password(tmp_path: Path) -> None:

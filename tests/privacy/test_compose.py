@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 import sys
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -251,6 +252,17 @@ def test_a_grid_of_losses_never_understates(
         one_term = joint_epsilon(pure, mu, delta)
     assert exact * (1 - 1e-9) <= coarse <= exact * (1 + 1e-3) + 1e-6
     assert coarse <= one_term * (1 + 1e-3) + 1e-6
+
+
+@pytest.mark.parametrize("count", range(2, 60, 3))
+def test_equal_parts_add_up_to_no_less_than_their_sum(count: int) -> None:
+    assert Fraction(pure_composition_epsilon(0.1, count, 0.0)) >= Fraction(0.1) * count
+
+
+@pytest.mark.parametrize("delta", [1e-299, 1e-300, 1e-308])
+def test_a_tiny_delta_composes_many_answers(delta: float) -> None:
+    """2 / delta was infinite, and no sentence."""
+    assert 0 < pure_composition_epsilon(0.01, 10_000, delta) <= 100 * (1 + 1e-9)
 
 
 def test_many_different_parts_compose_in_seconds_and_no_worse_than_their_zcdp() -> None:

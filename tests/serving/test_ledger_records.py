@@ -7,8 +7,10 @@ import shutil
 import sqlite3
 import stat
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +24,12 @@ from ledger_battery import *  # noqa: F403
 from ledger_battery import DELTA
 from ledger_edits import Edit, edit
 
-from leakbound.errors import BudgetExhausted, DataError, StoreError
+from leakbound.errors import (
+    BudgetExhausted,
+    DataError,
+    StoreError,
+    UsageError,
+)
 from leakbound.privacy import (
     BoundedRange,
     Gaussian,
@@ -365,3 +372,68 @@ def test_many_records_are_charged_together(place: File, monkeypatch: pytest.Monk
     paid = ledger.spend(names, PureDP(0.125), "last")
     assert paid.takes_part == (False,) * 20_000 + (True,) * 20_000
     assert problems(place.address, place.key) == []
+
+
+FIXED = "INSERT INTO leakbound_total VALUES ('relation', 'replace'), ('unit', '{unit}'), "
+BEHIND = {
+    "a limit before the first answer": (
+        0, [FIXED.format(unit="pure epsilon") + "('capacity', '1e9')"]
+    ),
+    "no budget before the first answer": (
+        0, [FIXED.format(unit="unlimited") + "('capacity', 'inf')"]
+    ),
+    "a trigger that undoes charges": (1, [
+        "CREATE TRIGGER undo AFTER UPDATE ON leakbound_accounts BEGIN UPDATE leakbound_accounts "
+        "SET data = OLD.data WHERE block = OLD.block; END"
+    ]),
+    "an index that may be stale": (1, [
+        "CREATE INDEX old ON leakbound_answers (number, tag) WHERE number IS NOT NULL"
+    ]),
+    "a ledger that begins again": (2, [
+        "DELETE FROM leakbound_answers", "DELETE FROM leakbound_accounts",
+        "DELETE FROM leakbound_datasets",
+        "DELETE FROM leakbound_total WHERE name IN ('unit', 'capacity', 'relation')",
+        "UPDATE leakbound_total SET value = '0' WHERE name = 'root'",
+        "UPDATE leakbound_total SET value = '00ff00ff00ff00ff00ff00ff00ff00ff' "
+        "WHERE name = 'ledger'",
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BEHIND)
+def test_what_is_written_behind_its_back_buys_no_answer(place: File, what: str) -> None:
+    answers, changes = BEHIND[what]
+    ledger = Ledger(place.address, 1.0, DELTA, place.key)
+    for _ in range(answers):
+        ledger.spend([ONE], PureDP(0.25), "mail")
+    for change in changes:
+        edit(place.address, change)
+    with pytest.raises(StoreError):
+        ledger.spend([ONE], PureDP(0.25), "mail")
+    with pytest.raises(StoreError):
+        Ledger(place.address, 1.0, DELTA, place.key)
+
+
+def test_copies_that_pay_at_one_time_release_one_answer(place: File) -> None:
+    """Equal answers had equal tags, and a mark that another copy had set was overlooked."""
+    Ledger(place.address, 2.0, DELTA, place.key).spend([ONE], PureDP(1.0), "mail")
+    copies = [f"{place.address}.{number}" for number in range(5)]
+    for copy in copies:
+        shutil.copy(place.address, copy)
+    ledgers = [Ledger(one, 2.0, DELTA, place.key) for one in (place.address, *copies)]
+    ready = threading.Barrier(len(ledgers))
+
+    def pay(ledger: Ledger) -> int:
+        ready.wait()
+        try:
+            return sum(ledger.spend([ONE], PureDP(1.0), "mail").takes_part)
+        except StoreError:
+            return 0
+
+    with ThreadPoolExecutor(len(ledgers)) as pool:
+        assert sum(pool.map(pay, ledgers)) <= 1
+
+
+def test_the_name_of_a_data_set_is_a_text(place: File) -> None:
+    with pytest.raises(UsageError, match="must be a text"):
+        Ledger(place.address, 1.0, DELTA, place.key).spend([ONE], PureDP(0.25), 7)  # type: ignore[arg-type]

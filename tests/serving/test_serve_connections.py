@@ -79,8 +79,10 @@ def test_a_request_that_does_not_arrive_is_closed(
     assert served.state.answers == received.startswith(b"HTTP/1.1 200")
 
 
-def test_slow_clients_of_one_address_leave_room_for_others(tmp_path: Path) -> None:
-    """256 connections that sent half a header gave everybody 503, without any token."""
+@pytest.mark.parametrize("sent", ["half a header", "half a body"])
+def test_slow_clients_of_one_address_leave_room_for_others(tmp_path: Path, sent: str) -> None:
+    """256 connections that sent half a header gave everybody 503, without any token. With half a
+    body each had a later deadline than any newcomer, which was closed in its place."""
     from leakbound.serving.http.server import CONNECTIONS
 
     served = private(tmp_path, 9.0)
@@ -91,7 +93,7 @@ def test_slow_clients_of_one_address_leave_room_for_others(tmp_path: Path) -> No
         for _ in range(CONNECTIONS):
             one = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
             opened.enter_context(one)
-            one.sendall(head(9)[:40])
+            one.sendall(head(9)[:40] if sent == "half a header" else head(9) + b"1234")
             slow.append(one)
         assert httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 200
         headers = {"authorization": f"Bearer {TOKEN}"}
@@ -99,7 +101,7 @@ def test_slow_clients_of_one_address_leave_room_for_others(tmp_path: Path) -> No
         assert asked.status_code == 200
         assert slow[0].recv(1) == b""  # the oldest were closed
         newest = slow[-1]  # and may still send the rest
-        newest.sendall(head(9)[40:] + b"123456789")
+        newest.sendall(head(9)[40:] + b"123456789" if sent == "half a header" else b"56789")
         assert newest.recv(12) == b"HTTP/1.1 400"
 
 

@@ -18,7 +18,7 @@ from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.gaussian import Floats, gaussian_epsilon, gdp_epsilon
-from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
+from leakbound.privacy.rounding import ROUNDING, bisect, sum_up, times_up
 
 Relation = Literal["replace_one", "add_remove"]  # which data sets are neighbours
 INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
@@ -64,7 +64,7 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
     if n == 0 or epsilon == 0:
         return 0.0
     if delta == 0 or math.isinf(epsilon):
-        return n * epsilon
+        return times_up(epsilon, n)
     if n > MOST_EXACT:  # epsilon-DP is epsilon^2/2-zCDP: Bun and Steinke (TCC 2016), Prop. 1.4
         return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 2, delta))
     return joint_epsilon({epsilon: n}, 0.0, delta)
@@ -118,7 +118,7 @@ def _response_losses(epsilon: float, n: int, least: float) -> tuple[Floats, Floa
     """Losses of n randomised responses, chances, rounding error, and the chance of others."""
     middle, most = n * float(scipy.special.expit(epsilon)), n > GRID and least > 0
     width = (
-        math.sqrt(n / 2 * math.log(2 / least)) if most else float(n)
+        math.sqrt(n / 2 * (math.log(2) - math.log(least))) if most else float(n)
     )  # by Hoeffding's inequality
     k = np.arange(max(0, math.floor(middle - width)), min(n, math.ceil(middle + width)) + 1)
     choose = (

@@ -229,7 +229,10 @@ class ServiceCalls:
         self, call: Call, query: Query, ignored: tuple[str, ...], number: int
     ) -> ServiceReply:
         """Make a paid answer; refund it unless `AnswerLost` says that the ledger was charged."""
+        own = None
         try:
+            if self._several:
+                own = self.state.epsilon(call.tenant, self.private.ledger.delta)
             answer = self.private.answer(query, call.paying)
         except AnswerLost:
             raise
@@ -240,9 +243,8 @@ class ServiceCalls:
             _log(error)
             return refusal(503, UNSPENT)
         spent, remaining = answer.spent, answer.remaining
-        if self._several:
-            spent = self.state.epsilon(call.tenant, answer.delta)
-            cap = call.tenant.epsilon
+        if own is not None:
+            spent, cap = own, call.tenant.epsilon
             remaining = math.inf if cap is None else max(0.0, cap - spent)
         served = ServedAnswer(
             secrets.token_hex(12),

@@ -70,7 +70,7 @@ class TimedProtocol(H11Protocol):
         self._phase, self._deadline = "", None
         self._watch()
         waiting = [
-            (one._deadline.when(), id(one), one)
+            (one._since, id(one), one)
             for one in cast("set[TimedProtocol]", self.connections)
             if one._deadline and (one.client or ())[:1] == (self.client or ())[:1]
         ]
@@ -105,6 +105,7 @@ class TimedProtocol(H11Protocol):
 
     _phase: str
     _deadline: asyncio.TimerHandle | None
+    _since: float
 
     def _await_within(self, phase: str, seconds: float) -> None:
         """Set one deadline for each phase, however many pieces arrive in it."""
@@ -112,7 +113,7 @@ class TimedProtocol(H11Protocol):
             return
         if self._deadline is not None:
             self._deadline.cancel()
-        self._phase = phase
+        self._phase, self._since = phase, self.loop.time()
         self._deadline = self.loop.call_later(seconds, self._late) if phase else None
 
     def _late(self) -> None:

@@ -119,7 +119,7 @@ def account(address: str | Path, record_id: str, key: str | Path | None = None) 
 
 
 def _is_of(keys: KeyFile, values: dict[str, str]) -> bool:
-    return key_check(keys.secret()) == values["key_check"]
+    return key_check(keys.secret(), values["ledger"]) == values["key_check"]
 
 
 def _other_key(keys: KeyFile) -> str:

@@ -150,7 +150,7 @@ class Ledger:
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
             self._require_key(values)
-            self._require_newest(db, values)
+            self._require_own(db, values)
             if changed := list(tables.changes(db, self._secret, values)):
                 raise self._refusal(" ".join(changed))
             for mark in self.key_file.marks():
@@ -183,13 +183,15 @@ class Ledger:
             The payment is on disk before this returns. A record never takes part beyond the budget,
             and whether it takes part depends on its own account alone.
         """
+        if not isinstance(dataset, str):
+            raise UsageError(f"dataset is {dataset!r}; it must be a text, the name of a data set.")
         text, (order, keys) = self._acceptable(guarantee), self._keys(records)
         first = self._first_choice(guarantee)
         committing = False
         try:
             with self._storage.transaction(write=True) as db:
                 values = self._same_budget(db)
-                self._require_newest(db, values)
+                self._require_own(db, values)
                 if not tables.is_confirmed(db, self._secret, values):
                     raise self._refusal("its values are not those that its key file confirms.")
                 unit = self._unit(db, values, first)
@@ -202,7 +204,10 @@ class Ledger:
                 number, tag = tables.add_answer(db, self._secret, values, change, *answer)
                 state = self._state(db, values, unit, dataset)
                 committing = True
-            self.key_file.raise_to(Mark(values["ledger"], self._storage.place, number, tag))
+            mark = Mark(values["ledger"], self._storage.place, number, tag)
+            if self.key_file.raise_to(mark) != mark:  # another process was faster, or another copy
+                with self._storage.transaction(write=False) as db:
+                    self._require_own(db, values)
         except Exception as error:
             if committing:
                 raise PossiblySpent(str(error)) from error
@@ -323,11 +328,11 @@ class Ledger:
             values = {
                 "schema_version": tables.VERSION,
                 "ledger": secrets.token_hex(16),
-                "key_check": key_check(self.key_file.secret()),
                 "root": "0",
                 "epsilon": repr(self.epsilon),
                 "delta": repr(self.delta),
             }
+            values["key_check"] = key_check(self.key_file.secret(), values["ledger"])
             self._storage.create(lambda db: tables.fill(db, values))
         if damage := self._storage.damage():
             raise unusable(self.address, ValueError(damage))
@@ -345,20 +350,27 @@ class Ledger:
 
     def _require_key(self, values: dict[str, str]) -> None:
         self._secret = self.key_file.secret()
-        if key_check(self._secret) != values["key_check"]:
+        if key_check(self._secret, values["ledger"]) != values["key_check"]:
             raise StoreError(
                 f"the key file {str(self.key_file.path)!r} belongs to another ledger than "
                 f"{self.address!r}, so no account could be found. Name the right one "
                 "(--ledger-key)."
             )
 
-    def _require_newest(self, db: Database, values: dict[str, str]) -> None:
-        """Require that every answer ever released from here is in the ledger."""
-        found = [m for m in self.key_file.marks() if m.ledger == values["ledger"]]
-        if found and tables.tag_of(db, found[0].number) != found[0].tag:
+    def _require_own(self, db: Database, values: dict[str, str]) -> None:
+        """Require that every answer ever released from here is in the ledger, and no more."""
+        if self._storage.has_others(db, tables.SCHEMA):
+            raise self._refusal("it has indexes, triggers or tables that are not of this package.")
+        marks = self.key_file.marks()
+        found = [mark for mark in marks if mark.ledger == values["ledger"]]
+        if any(m.address == self._storage.place for m in marks if m not in found):
+            raise self._refusal("the key file knows answers of another ledger in its place.")
+        newest = tables.head(db)
+        if found and (newest < found[0].number
+                      or tables.tag_of(db, found[0].number) != found[0].tag):  # fmt: skip
             raise StoreError(
                 f"the ledger {self.address!r} is an old or another copy: its newest answer is "
-                f"number {tables.head(db)}, and the key file {str(self.key_file.path)!r} knows an "
+                f"number {newest}, and the key file {str(self.key_file.path)!r} knows an "
                 f"answer number {found[0].number} that is not in it. What is missing was spent. "
                 "Nothing was released; restore the newest copy."
             )

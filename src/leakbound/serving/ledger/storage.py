@@ -120,6 +120,11 @@ class SqliteStorage:
         except (OSError, sqlite3.Error, KeyError, TypeError, ValueError) as error:
             raise unusable(self.address, error) from None
 
+    def has_others(self, db: Database, schema: Sequence[str]) -> bool:
+        """Whether anything but these tables is there, such as a trigger."""
+        found = db.run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return sorted(str(sql) for (sql,) in found) != sorted(schema)
+
     def damage(self) -> str | None:
         """What is wrong with the storage itself; None if nothing is."""
         with self.transaction(write=False) as db:
@@ -206,16 +211,28 @@ class PostgresStorage:
         except (OSError, self._psycopg.Error, KeyError, TypeError, ValueError) as error:
             raise unusable(self.address, error) from None
 
+    def has_others(self, db: Database, schema: Sequence[str]) -> bool:
+        sql = (
+            "WITH own AS (SELECT to_regclass('leakbound_' || name) AS id FROM "
+            "unnest(ARRAY['total', 'datasets', 'accounts', 'answers']) AS name) "
+            "SELECT EXISTS (SELECT FROM pg_trigger JOIN own ON tgrelid = id WHERE NOT tgisinternal)"
+            " OR EXISTS (SELECT FROM pg_rewrite JOIN own ON ev_class = id) "
+            "OR (SELECT COUNT(*) FROM pg_index JOIN own ON indrelid = id) <> ?"
+        )
+        return bool(db.run(sql, (len(schema),))[0][0])
+
     def damage(self) -> str | None:
         """None: the server checks its own pages."""
         return None
 
 
 def _begin(write: bool, lock: bool) -> list[LiteralString]:
+    digits: LiteralString = "SET LOCAL extra_float_digits = 3"  # else what is read is rounded
     if not write:
-        return ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"]
+        return ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", digits]
     first: list[LiteralString] = [
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        digits,
         "SET LOCAL synchronous_commit = on",
         "SET LOCAL lock_timeout = '60s'",
     ]
@@ -333,11 +350,14 @@ class KeyFile:
 
     def marks(self) -> list[Mark]:
         with self._storage.transaction(write=False) as db:
-            rows = db.run("SELECT ledger, address, number, tag FROM marks")
+            return self._marks(db)
+
+    def _marks(self, db: Database) -> list[Mark]:
+        rows = db.run("SELECT ledger, address, number, tag FROM marks")
         return [Mark(str(a), str(b), int(c), str(d)) for a, b, c, d in rows]
 
-    def raise_to(self, mark: Mark) -> None:
-        """Replace a lower mark, or the same mark at an older address, durably."""
+    def raise_to(self, mark: Mark) -> Mark:
+        """Replace a lower mark, or the same mark at an older address, durably: the one kept."""
         with self._storage.transaction(write=True) as db:
             db.run(
                 "INSERT INTO marks VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
@@ -346,6 +366,7 @@ class KeyFile:
                 "(excluded.number = marks.number AND excluded.tag = marks.tag)",
                 (mark.ledger, mark.address, mark.number, mark.tag),
             )
+            return next(one for one in self._marks(db) if one.ledger == mark.ledger)
 
 
 def _fill(db: Database) -> None:
@@ -358,8 +379,8 @@ def mac_of(secret: bytes, purpose: bytes, data: bytes) -> bytes:
     return blake2b(data, key=secret, person=purpose, digest_size=32).digest()
 
 
-def key_check(secret: bytes) -> str:
-    return mac_of(secret, b"check", b"").hex()
+def key_check(secret: bytes, ledger: str) -> str:
+    return mac_of(secret, b"check", ledger.encode()).hex()
 
 
 def record_keys(secret: bytes, names: Sequence[str]) -> Keys:

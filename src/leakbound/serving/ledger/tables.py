@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +49,8 @@ AccountRows: TypeAlias = npt.NDArray[np.void]
 # spend covers up an edit: the root would need a second state of one block (Clarke et al.,
 # "Incremental multiset hash functions", ASIACRYPT 2003).
 ROOT_BITS = 256
+ONCE = 16  # characters of a tag that are drawn
+FIXED = {"unit", "capacity", "relation"}  # by the first answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ def total(db: Database) -> dict[str, str]:
     if found["schema_version"] != VERSION:
         raise StoreError(
             f"the ledger has schema {found['schema_version']}, and this release reads {VERSION}; "
-            "nothing was released. Use the release that wrote it, or another ledger (--ledger)."
+            "nothing was released. Use the release that wrote it, or another ledger (--ledger) "
+            "with another key file (--ledger-key)."
         )
     return found
 
@@ -164,9 +168,10 @@ def _of_row(secret: bytes, row: Sequence[SqlValue]) -> int:
     return int.from_bytes(mac_of(secret, b"datasets", json.dumps(row).encode()))
 
 
-def _tag(secret: bytes, values: dict[str, str], answer: Sequence[SqlValue]) -> str:
-    text = json.dumps([answer, sorted(values.items())])
-    return mac_of(secret, b"answers", text.encode()).hex()
+def _tag(secret: bytes, values: dict[str, str], answer: Sequence[SqlValue], once: str) -> str:
+    """With what is drawn `once`, so that equal answers of two copies have other tags."""
+    text = json.dumps([answer, sorted(values.items()), once])
+    return once + mac_of(secret, b"answers", text.encode()).hex()
 
 
 def add_answer(
@@ -177,7 +182,7 @@ def add_answer(
     db.run("UPDATE leakbound_total SET value = ? WHERE name = 'root'", (values["root"],))
     number = head(db) + 1
     row = (number, *answer, datetime.now(UTC).isoformat(timespec="seconds"))
-    tag = _tag(secret, values, row)
+    tag = _tag(secret, values, row, secrets.token_hex(ONCE // 2))
     db.run("INSERT INTO leakbound_answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, tag))
     return number, tag
 
@@ -185,7 +190,11 @@ def add_answer(
 def is_confirmed(db: Database, secret: bytes, values: dict[str, str]) -> bool:
     """Whether the root and the other values are those of the newest answer."""
     rows = db.run("SELECT * FROM leakbound_answers ORDER BY number DESC LIMIT 1")
-    return all(compare_digest(str(row[-1]), _tag(secret, values, row[:-1])) for row in rows)
+    if not rows and (values.keys() & FIXED or values["root"] != "0"):
+        return False
+    return all(
+        compare_digest(str(tag), _tag(secret, values, row, str(tag)[:ONCE])) for *row, tag in rows
+    )
 
 
 def changes(db: Database, secret: bytes | None, values: dict[str, str]) -> Iterator[str]:
