@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,8 @@ def test_slow_clients_of_one_address_leave_room_for_others(tmp_path: Path, sent:
         headers = {"authorization": f"Bearer {TOKEN}"}
         asked = httpx.post(f"{url}{CHAT}", json=ASK, headers=headers, timeout=PATIENCE)
         assert asked.status_code == 200
-        assert slow[0].recv(1) == b""  # the oldest were closed
+        with suppress(ConnectionResetError):  # as what it sent was not read
+            assert slow[0].recv(1) == b""  # the oldest were closed
         newest = slow[-1]  # and may still send the rest
         newest.sendall(head(9)[40:] + b"123456789" if sent == "half a header" else b"56789")
         assert newest.recv(12) == b"HTTP/1.1 400"
