@@ -414,6 +414,15 @@ def test_what_is_written_behind_its_back_buys_no_answer(place: File, what: str) 
         Ledger(place.address, 1.0, DELTA, place.key)
 
 
+def test_a_table_of_others_beside_it_changes_nothing(place: File) -> None:
+    """Tools that copy databases keep their own."""
+    ledger = Ledger(place.address, 1.0, DELTA, place.key)
+    ledger.spend([ONE], PureDP(0.25), "mail")
+    edit(place.address, "CREATE TABLE _copied (sequence INTEGER)")
+    assert ledger.spend([ONE], PureDP(0.25), "mail").takes_part == (True,)
+    assert Ledger(place.address, 1.0, DELTA, place.key).state("mail").answers == 2
+
+
 def test_copies_that_pay_at_one_time_release_one_answer(place: File) -> None:
     """Equal answers had equal tags, and a mark that another copy had set was overlooked."""
     Ledger(place.address, 2.0, DELTA, place.key).spend([ONE], PureDP(1.0), "mail")

@@ -360,7 +360,7 @@ class Ledger:
     def _require_own(self, db: Database, values: dict[str, str]) -> None:
         """Require that every answer ever released from here is in the ledger, and no more."""
         if self._storage.has_others(db, tables.SCHEMA):
-            raise self._refusal("it has indexes, triggers or tables that are not of this package.")
+            raise self._refusal("its tables have indexes or triggers that are not of this package.")
         marks = self.key_file.marks()
         found = [mark for mark in marks if mark.ledger == values["ledger"]]
         if any(m.address == self._storage.place for m in marks if m not in found):

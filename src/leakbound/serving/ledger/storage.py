@@ -121,8 +121,9 @@ class SqliteStorage:
             raise unusable(self.address, error) from None
 
     def has_others(self, db: Database, schema: Sequence[str]) -> bool:
-        """Whether anything but these tables is there, such as a trigger."""
-        found = db.run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        """Whether there is more of these tables, such as a trigger; those of others are theirs."""
+        mine = "sql IS NOT NULL AND tbl_name GLOB 'leakbound_*'"
+        found = db.run(f"SELECT sql FROM sqlite_master WHERE {mine}")
         return sorted(str(sql) for (sql,) in found) != sorted(schema)
 
     def damage(self) -> str | None:
