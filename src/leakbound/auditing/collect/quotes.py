@@ -140,9 +140,10 @@ class KnownRecords:
         each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
         digests = [self._digest(one, 8) for one in each]
         beside = "\n".join(one.text for one in found.channels.values())
-        coded = "\n".join(_plain(f"{reply.text}\n{beside}"))
-        shown = f"{said}\n{beside}\n{coded}"
-        words = WORD.findall(shown)
+        plain, coded = ("\n".join(_plain(one)) for one in (reply.text, beside))
+        alone = f"{said}\n{plain}"  # what is beside a reply is read apart
+        shown = f"{alone}\n{beside}\n{coded}"
+        words, own = WORD.findall(shown), WORD.findall(alone)
         for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
             places = (f"{draw} {name} {at} {word}".encode() for at, word in enumerate(some))
             digests.append(" ".join(self._digest(one, WIDE) for one in places))
@@ -154,14 +155,14 @@ class KnownRecords:
             }
         marks = Counter(MARK.findall(shown))
         several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
-        rules = {*_parts_of_words(words), *_relations(said, words)}
-        common = {*words[:FIRST], *words[-LAST:]} | rules
+        rules = {*_parts_of_words(own), *_relations(said, own)}
+        common = {*own[:FIRST], *own[-LAST:]} | rules
         forms = rules | {*_forms(shown, words)}
         for of, signs in ((f"{draw} any", several), ("all", common), (f"{draw} form", forms)):
             any_place = (f"{of} {one.casefold()}".encode() for one in signs)
             digests.append(" ".join(sorted({self._digest(one, WIDE) for one in any_place})))
         marked = replace(reply, digests=tuple(digests))
-        pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls), coded]))
+        pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls), plain, coded]))
         if any(one in self._had_by for one in pieces):
             texts = str(job.query.text), *job.query.further
             asked = {*chain.from_iterable(map(self._pieces, texts))}
