@@ -216,12 +216,10 @@ class _Measured:
         """Strings that many replies hold, and not all; one of those that stand in the same ones."""
         counts, replies = self._corpus.counts(), self._corpus.replies
         some = np.flatnonzero((counts >= OFTEN) & (counts < len(replies)))
-        place = np.full(counts.size, some.size)
-        place[some] = np.arange(some.size)
-        holds = np.zeros((len(replies), some.size + 1), bool)
+        holds = np.zeros((len(replies), some.size), bool)
         for row, one in zip(holds, replies, strict=True):
-            row[place[one.strings]] = True
-        _, first = np.unique(np.packbits(holds[:, :-1], axis=0), axis=1, return_index=True)
+            row[np.searchsorted(some, np.intersect1d(some, one.strings))] = True
+        _, first = np.unique(np.packbits(holds, axis=0), axis=1, return_index=True)
         return some[np.sort(first)]
 
     def _apart(self, differences: Floats) -> Shown:
