@@ -117,9 +117,8 @@ def joint_epsilon(pure: Mapping[float, int], mu: float, delta: float) -> float:
 def _response_losses(epsilon: float, n: int, least: float) -> tuple[Floats, Floats, float, float]:
     """Losses of n randomised responses, chances, rounding error, and the chance of others."""
     middle, most = n * float(scipy.special.expit(epsilon)), n > GRID and least > 0
-    width = (
-        math.sqrt(n / 2 * (math.log(2) - math.log(least))) if most else float(n)
-    )  # by Hoeffding's inequality
+    # by Hoeffding's inequality
+    width = math.sqrt(n / 2 * (math.log(2) - math.log(least))) if most else float(n)
     k = np.arange(max(0, math.floor(middle - width)), min(n, math.ceil(middle + width)) + 1)
     choose = (
         scipy.special.gammaln(n + 1)

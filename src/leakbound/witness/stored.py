@@ -34,7 +34,8 @@ FINISH_REASONS = frozenset({
     "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
 })  # fmt: skip
 OTHER_REASON = "finish:other"
-OF_ALL, DIGEST = 5, "digest:"  # place of digests of words in no pair alone
+SAID_AT, OF_ALL, FORMS_AT = 4, 5, 6  # places of digests of words and forms; OF_ALL of no pair alone
+DIGEST = "digest:"
 _WORDS = COMMON_WORDS | {"#"}
 _MARKS = frozenset({*string.punctuation, *STATUS_MARKS, "\n"})
 PUBLIC = frozenset({

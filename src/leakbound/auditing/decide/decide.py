@@ -61,7 +61,7 @@ FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
 )
-UNSTORED = ", nor need a word in the middle of long replies (--store-text all reads it)"
+UNSTORED = ", and a word in the middle of a long reply may be missed (--store-text all reads it)"
 BESIDE = (
     "Beside an answer, ids, names of models, durations and the present time were not read "
     "(--channels all reads them), nor scores (--access white_box) or headers of a service."
@@ -108,7 +108,7 @@ class ContextUse:
             f"({self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack; each would "
             "have shown it with probability 0.9). A leak in fewer than "
             f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way (by "
-            "a rule over words or numbers that no reading follows), would not have been seen"
+            "a rule that no reading follows), would not have been seen"
             f"{'' if self.whole else UNSTORED}."
         )
 

@@ -189,8 +189,8 @@ def state_sentence(state: StateCheck | None) -> str | None:
     if found.p_value is None:
         return (
             f"{found.name}: either the system remembers, and other users' contexts may show in its "
-            "answers, or a row cites a fixed text of the system, and should be left out (what is "
-            "drawn as rows are agrees with one by chance less often)."
+            "answers, or a row cites a fixed text of the system, and should be left out (texts "
+            "that are drawn from the pattern of the rows agree with one by chance, but less often)."
         )
     sure = f"p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all"
     return (

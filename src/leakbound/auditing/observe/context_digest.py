@@ -27,7 +27,7 @@ from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import reply_of
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.numerals import NUMBERS
-from leakbound.witness.stored import OF_ALL
+from leakbound.witness.stored import FORMS_AT, SAID_AT
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
@@ -139,7 +139,7 @@ def context_digest(
             told, size = int(some.sum()), some.size
             found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
     chances = [_tail(one.apart, one.number, one.most) for one in found]
-    wanted = {SOME_WORD, SOME_FORM} & {*names} | {SOME_WORD for one in names if one == TOGETHER[1]}
+    wanted = {SOME_WORD if name == TOGETHER[1] else name for name in names} & {*ONE_OF}
     for name in sorted(wanted) if claim.epsilon < MOST_CLAIMED else ():
         x, y = _with_best_word(each, ONE_OF[name])
         often, seldom, size = int(x.sum()), int(y.sum()), x.size
@@ -331,6 +331,6 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
     }
     sets = {
         name: frozenset(" ".join(reply.digests[at : at + 1]).split())
-        for name, at in ((SAID, OF_ALL - 1), (FORMS, OF_ALL + 1))
+        for name, at in ((SAID, SAID_AT), (FORMS, FORMS_AT))
     }
     return {**numbers, **strings, **digests, **words, **sets, "the reply as a whole": whole}

@@ -145,7 +145,6 @@ class Ledger:
         self.address = self._storage.address
         self.key_file = KeyFile(key if key is not None else self._storage.key_file)
         self._fixed = False  # whether an earlier answer has fixed the unit
-        self._last: tuple[tuple[str, ...], npt.NDArray[np.int64], Keys] | None = None
         self._create()
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
@@ -387,15 +386,11 @@ class Ledger:
         """Keys of the accounts in their order. Without the secret, they confirm no guess."""
         if isinstance(records, str):
             raise UsageError("records is one text; it must be a list of names of records.")
-        names, last = tuple(records), self._last
-        if last is not None and last[0] is names:  # a tuple that is the same object has not changed
-            return last[1:]
-        keys = record_keys(self._secret, names)
+        keys = record_keys(self._secret, records)
         order = np.argsort(keys)
         ordered = keys[order]
         if (ordered[1:] == ordered[:-1]).any():
             raise UsageError("a record occurs twice in one context; name each record once.")
-        self._last = names, order, ordered
         return order, ordered
 
     def _same_budget(self, db: Database, fresh: bool = False) -> dict[str, str]:
