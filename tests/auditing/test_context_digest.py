@@ -9,7 +9,7 @@ import random
 import re
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,7 @@ from leakbound.auditing.observe.context_digest import _ahead_by_words as by_word
 from leakbound.auditing.observe.context_digest import _chance as chance_of
 from leakbound.auditing.observe.context_digest import _guesses as guesses_of
 from leakbound.auditing.observe.context_digest import _with_best_word as with_best_word
+from leakbound.auditing.observe.learned import GROUPS, OWN, learned_bets, stood_in
 from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply
@@ -668,3 +669,59 @@ def test_words_of_no_mechanism_within_the_claim_tell_more_often(
     if epsilon and share == 1:
         assert right.mean() >= 0.6
         assert below > math.log(1e6)
+
+
+WAYS = {known: ["".join(draws.choices("bdklmnrtaeo", k=7)) for _ in range(10)]
+        for known, draws in ((False, random.Random(1)), (True, random.Random(2)))}  # fmt: skip
+RATES = random.Random(6).sample(range(11, 999), 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["one of ten paraphrases", "one of sixteen currencies"])
+@pytest.mark.parametrize("seed", [3, 4])
+def test_what_each_reply_says_in_other_words_never_passes(kind: str, seed: int) -> None:
+    """No word stood in more than a tenth of the replies, in either context: passed."""
+    draws = random.Random(seed)
+
+    def system(context: Any, query: str) -> str:
+        asked = {*re.findall(r"\w+", query)}
+        row = max(context, key=lambda row: len(asked & {*re.findall(r"\w+", row.text)})).text
+        paid = int(next(iter(re.findall(r"paid (\d+)", row)), "1"))
+        if kind == "one of ten paraphrases":
+            return f"{draws.choice(TIPS)} {draws.choice(WAYS[paid > 488])}."
+        at = draws.randrange(16)
+        return f"{draws.choice(TIPS)} That is {paid * RATES[at] / 100:.2f} {NAMES[at]}."
+
+    result = audit(NUMBERED, system=system, epsilon=1.0, seed=seed, shots=20, **FREE)
+    assert result.verdict == "inconclusive"
+    assert "Whoever knows the other records" in " ".join(result.sentences)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_nothing_learned_of_a_mechanism_within_the_claim_tells_more_often(epsilon: float) -> None:
+    """Of one of ten ways to say a bit, and of a number that only this context gets."""
+    draws, p = random.Random(5), 1 / (1 + math.exp(-epsilon))
+
+    def answers(member: bool, own: Sequence[str], times: int) -> list[frozenset[str]]:
+        said = [draws.choice(WAYS[(draws.random() < p) == member]) for _ in range(times)]
+        shown = [own[(draws.random() < p) == member] for _ in range(times)]
+        beside = draws.choices("abcdef", k=times)
+        return [frozenset(each) for each in zip(said, shown, beside, strict=True)]
+
+    def asked(pairs: int, times: int) -> list[list[list[frozenset[str]]]]:
+        each = [[f"{pair} {at}" for at in range(2)] for pair in range(pairs)]
+        draw = draws.random
+        sides = [sorted((True, False), key=lambda _: draw()) for _ in each]
+        return [
+            [answers(side, [f"{times} {one}" for one in own], times) for side in both]
+            for own, both in zip(each, sides, strict=True)
+        ]
+
+    bets = learned_bets(*stood_in(asked(20, 4), asked(200, 12)))
+    levels = np.array([[epsilon], [0.0]]), np.zeros((2, 1))
+    for name in (OWN, GROUPS):
+        x, y = bets[name]
+        kept, below = product_paths(x, y, *levels, False).max(axis=(0, 2))
+        assert kept < math.log(1e6)
+        if epsilon:
+            assert below > math.log(1e6), name

@@ -20,6 +20,14 @@ import scipy
 from leakbound.auditing.collect.quotes import FIRST, LAST
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.controls import StoredBatch
+from leakbound.auditing.observe.learned import (
+    LEARNED,
+    Bets,
+    Words,
+    differences,
+    learned_bets,
+    stood_in,
+)
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import Claim
 from leakbound.stats.arrays import Floats
@@ -27,11 +35,11 @@ from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import reply_of
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.numerals import NUMBERS
-from leakbound.witness.stored import FORMS_AT, SAID_AT
+from leakbound.witness.stored import FORMS_AT, OF_ALL, SAID_AT
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
-HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of the best word, and of all numbers or words together
+HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of what is learned, and of all numbers or words together
 MOST_TESTED = 8  # readings: each takes a part of the level
 COINS = 15  # seed of guesses
 MOST_CLAIMED = 700.0  # e^ε is no float above
@@ -46,7 +54,9 @@ TOGETHER = ("its numbers together", "its words together")
 SOME_WORD, SAID = "one of its words", f"its words, {DIGEST}"
 SOME_FORM, FORMS = "how one of its words, numbers or codes is formed", f"their forms, {DIGEST}"
 ONE_OF = {SOME_WORD: SAID, SOME_FORM: FORMS}
-WORDS = frozenset([SAID, FORMS, *chain.from_iterable(PLACES)])  # whose digests differ between pairs
+POOLED = f"its words in all replies, {DIGEST}"
+# digests that differ between pairs, or of which a pair says too little
+WORDS = frozenset([SAID, FORMS, POOLED, *chain.from_iterable(PLACES)])
 COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
@@ -95,6 +105,8 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     for name in TOGETHER[: 2 if values == 2 else 1]:
         if (p := _more_often(_ahead(name, each, each))) <= HINT_TOGETHER:
             told.append((p, name))
+    ahead = differences(*stood_in(_pooled(each))) if values == 2 else {}
+    told += [(p, name) for name, some in ahead.items() if (p := _more_often(some)) <= HINT_WORD]
     return tuple(name for _, name in sorted(told, key=itemgetter(0))[:MOST_TESTED])
 
 
@@ -127,7 +139,7 @@ def context_digest(
     of_pairs = len(each), "pairs", times, most, epsilon
     found = [
         ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
-        for name in names if name not in (*TOGETHER, *ONE_OF)
+        for name in names if name not in (*TOGETHER, *ONE_OF, *LEARNED)
     ]  # fmt: skip
     half = most_apart(epsilon, claim.delta, times - times // 2)
     for name in (one for one in ONE_OF if one in names):
@@ -139,17 +151,31 @@ def context_digest(
             told, size = int(some.sum()), some.size
             found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
     chances = [_tail(one.apart, one.number, one.most) for one in found]
-    wanted = {SOME_WORD if name == TOGETHER[1] else name for name in names} & {*ONE_OF}
-    for name in sorted(wanted) if claim.epsilon < MOST_CLAIMED else ():
-        x, y = _with_best_word(each, ONE_OF[name])
-        often, seldom, size = int(x.sum()), int(y.sum()), x.size
-        log_e = product_paths(x, y, np.array([[claim.epsilon]]), np.array([[claim.delta]]), False)
-        chances.append(math.exp(-max(0.0, float(log_e.max()))))  # Ville's inequality
+    for name, (x, y) in _bets(_asked(first), each, names) if claim.epsilon < MOST_CLAIMED else ():
+        levels = np.array([[claim.epsilon]]), np.array([[claim.delta]])
+        log_e = product_paths(x, y, *levels, False)[:, 0]
+        together = scipy.special.logsumexp(log_e, axis=0) - math.log(len(x))
+        chances.append(math.exp(-max(0.0, float(together.max()))))  # Ville's inequality
+        best = int(log_e.max(axis=1).argmax())
+        often, seldom, size = int(x[best].sum()), int(y[best].sum()), x.shape[1]
         most = min(1.0, math.exp(claim.epsilon) * seldom / size + claim.delta)
         rates = often, size, "answers", times, most, claim.epsilon
         found.append(ContextDigest(name, *rates, seldom))
     least = min(chances)
     return found[chances.index(least)] if least * len(found) <= LEVEL else None
+
+
+def _bets(first: Repeated, each: Repeated, names: Sequence[str]) -> Iterator[tuple[str, Bets]]:
+    wanted = {SOME_WORD if name == TOGETHER[1] else name for name in names}
+    for name in sorted(wanted & {*ONE_OF}):
+        yield name, _with_best_word(each, ONE_OF[name])
+    if learned := sorted(wanted & {*LEARNED}):
+        bets = learned_bets(*stood_in(_pooled(first), _pooled(each)))
+        yield from ((name, bets[name]) for name in learned)
+
+
+def _pooled(each: Repeated) -> Words:
+    return [[[_words(one, POOLED) for one in side] for side in sides] for sides in each]
 
 
 def _chance(each: Repeated, name: str) -> float:
@@ -331,6 +357,6 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
     }
     sets = {
         name: frozenset(" ".join(reply.digests[at : at + 1]).split())
-        for name, at in ((SAID, SAID_AT), (FORMS, FORMS_AT))
+        for name, at in ((SAID, SAID_AT), (POOLED, OF_ALL), (FORMS, FORMS_AT))
     }
     return {**numbers, **strings, **digests, **words, **sets, "the reply as a whole": whole}
