@@ -12,7 +12,7 @@ from datetime import date
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 from math import floor, isclose, log
 from unicodedata import category, normalize
 from urllib.parse import unquote
@@ -21,6 +21,7 @@ import scipy
 
 from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
+from leakbound.witness.lexicon import COMMON_WORDS
 from leakbound.witness.numerals import numerals_in
 
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
@@ -46,6 +47,8 @@ ENCODED, URL_SAFE = re.compile(r"[\w+/-]{16,}", re.ASCII), str.maketrans("-_", "
 MOST_CODES = 8
 ENDING = 3  # letters of a word that an inflection or a spelling changes
 DATE = re.compile(r"\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])\b")
+DIVISORS = (5, 6, 7, 8, 9, 11, 13)  # of a number, whose remainders are compared
+PARTED, LISTED = re.compile(r"[,;|\n]"), 16  # of lists, so many words
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
@@ -233,9 +236,10 @@ def _plain(text: str) -> Iterator[str]:
                 yield said
 
 
-def _relations(text: str, words: Iterable[str]) -> Iterator[str]:
+def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
     """What holds of several numbers (a sum that adds up, one that stands twice, their order, round
-    and odd ones), of names that stand twice, and the days of the week of dates."""
+    and odd ones), of names that stand twice, the days of the week of dates, and which of two listed
+    items comes first."""
     values = [one.value for one in numerals_in(text)[:FIRST]]
     names = [one for one in words if one[0].isupper()]
     facts = {
@@ -248,8 +252,14 @@ def _relations(text: str, words: Iterable[str]) -> Iterator[str]:
         "odd": [one % 2 for one in (*values[:1], *values[-1:])],
         "total": (sum(values) % 2, sum(values) % 3),
     }  # fmt: skip
+    for at, one in enumerate(map(int, (*values[:1], *values[-1:]))):
+        facts |= {f"{at} by {by}": one % by for by in DIVISORS}
+        facts[f"{at} digits"] = sum(map(int, str(abs(one)))) % 10
     yield from (f"# {name} {value}" for name, value in facts.items())
     yield from (f"# {date.fromisoformat(one):%a}" for one in DATE.findall(text))
+    if len(PARTED.findall(text)) >= FEW:
+        listed = [one for one in dict.fromkeys(map(str.casefold, words)) if one not in COMMON_WORDS]
+        yield from (f"{one}<{other}" for one, other in combinations(listed[:LISTED], 2))
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

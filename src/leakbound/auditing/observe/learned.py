@@ -15,10 +15,12 @@ from leakbound.stats.arrays import Floats, Ints
 OWN = "words that no other context gets"
 GROUPS = "groups of words that stand in replies to the same contexts"
 LEARNED = (OWN, GROUPS)
-FIRST_GROUPS, MOST_GROUPS = 3, 5  # of the first pairs, where nothing tells which say something
+FIRST_GROUPS, MOST_GROUPS = 3, 10  # of the first pairs, where nothing tells which say something
 FORGOTTEN = 0.8  # of what a group has told, which may be another one later, each time
 TOLD = 2.0  # standard errors by which a group told contexts apart before, to count
 SURE = (0.3, 0.6, 0.85)  # shares of the scores below the least that counts: one process each
+MOST_WORDS = 800  # that groups are made of, the most frequent ones
+SHRUNK = 0.3  # of the covariance of words within contexts, towards none
 NOTHING = 1e9  # a score that none reaches
 Bets = tuple[Floats, Floats]  # (processes, n) each, as of a product bet
 Stood = npt.NDArray[np.float32]  # (pair, context, time, word) 1 if it stood in that reply
@@ -94,28 +96,39 @@ def _beyond(score: Floats, time: int, least: Sequence[float]) -> Iterator[Floats
 def _scores(known: Sequence[Stood], replies: Stood) -> tuple[Floats, Floats]:
     """(pairs, 2) and (pairs, 2, groups) how far each reply lies on the first side of its pair. The
     last of the `known` are earlier replies to the same contexts."""
-    number = sum(one.shape[0] * 2 * one.shape[2] for one in known)
-    counts = np.sum([one.sum(axis=(0, 1, 2)) for one in known], axis=0)
     pairs_with = np.sum([(one.sum(axis=(1, 2)) > 0).sum(axis=0) for one in known], axis=0)
     means = [one.mean(axis=2, dtype=float) for one in known]
     apart = means[-1][:, 0] - means[-1][:, 1]
     own = np.einsum("pw,psw->ps", apart * (pairs_with == 1), replies)
     some = _distinct(known)
-    rate = (counts[some] + 0.5) / (number + 1)
-    scale = 1 / np.sqrt(rate * (1 - rate))
-    contexts = np.concatenate([one.reshape(-1, one.shape[-1])[:, some] for one in means]) * scale
-    contexts -= contexts.mean(axis=0)
-    values, vectors = np.linalg.eigh(contexts @ contexts.T)
-    kept = np.argsort(-values, kind="stable")[:MOST_GROUPS]
-    kept = kept[values[kept] > 1e-9]
-    axes = contexts.T @ (vectors[:, kept] / np.sqrt(values[kept]))
-    said = ((replies[..., some] - rate) * scale) @ axes
-    return own, ((apart[:, some] * scale) @ axes)[:, None] * said
+    white = _whitener([one[..., some] for one in known])
+    contexts = np.concatenate([one[..., some].reshape(-1, some.size) for one in means])
+    each = (contexts - contexts.mean(axis=0)) @ white
+    axes = white @ np.linalg.svd(each, full_matrices=False)[2][:MOST_GROUPS].T
+    said = (replies[..., some] - contexts.mean(axis=0)) @ axes
+    return own, (apart[:, some] @ axes)[:, None] * said
+
+
+def _whitener(known: Sequence[Stood]) -> Floats:
+    """(words, words) what makes replies to one context, drawn words as they are, alike in all
+    directions."""
+    beside = [(one - one.mean(axis=2, keepdims=True)).reshape(-1, one.shape[-1]) for one in known]
+    within, whole = np.concatenate(beside).astype(float), _replies(known)
+    covariance = (1 - SHRUNK) * within.T @ within / len(within)
+    covariance[np.diag_indices(len(covariance))] += SHRUNK * whole.var(axis=0) + 1e-9
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors / np.sqrt(values))
 
 
 def _distinct(known: Sequence[Stood]) -> Ints:
     """Words that stood in some reply; of those in the same ones, as of a sentence, the first."""
-    rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in known])
+    rows = _replies(known)
     packed = np.ascontiguousarray(np.packbits(rows > 0, axis=0).T)
     _, first = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True)
+    rarer = np.minimum(rows[:, first].sum(axis=0), len(rows) - rows[:, first].sum(axis=0))
+    first = first[np.argsort(-rarer, kind="stable")[:MOST_WORDS]]
     return np.asarray(first[rows[:, first].any(axis=0)])
+
+
+def _replies(known: Sequence[Stood]) -> Floats:
+    return np.concatenate([one.reshape(-1, one.shape[-1]) for one in known]).astype(float)
