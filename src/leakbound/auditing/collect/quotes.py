@@ -212,15 +212,18 @@ def _parts_of_words(words: Iterable[str]) -> Iterator[str]:
 
 def _forms(text: str, words: Sequence[str]) -> Iterator[str]:
     # Each two words in a row, initials of words by place, characters of numbers and codes by place
-    # from either end, and how large numbers are, to 2 and 10 %.
+    # from either end, how large numbers are, to 2 and 10 %, and what two in a row come to.
     yield from (f"{one}+{other}" for one, other in pairwise(words[:FIRST]))
     yield from (f"{at}: {word[0]}" for at, word in enumerate(words[:FIRST]))
     for code in CODE.findall(text)[:MOST_CODES]:
         yield from (f"@{at} {one}" for at, one in enumerate(code[:LAST]))
         yield from (f"-@{at} {one}" for at, one in enumerate(code[: -LAST - 1 : -1]))
-    for value in (abs(one.value) for one in numerals_in(text)[:FIRST] if one.value):
+    values = [abs(one.value) for one in numerals_in(text)[:FIRST] if one.value]
+    for value in values:
         for wide in (0.02, 0.1):
             yield from (f"~{wide} {floor(log(value) / wide + half)}" for half in (0, 0.5))
+    for one, other in pairwise(values[:LISTED]):
+        yield from (f"{one + other:.6g} in all", f"{other - one:.6g} apart", f"{one * other:.3g} x")
 
 
 def _plain(text: str) -> Iterator[str]:
