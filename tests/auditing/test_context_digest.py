@@ -28,7 +28,7 @@ from leakbound.auditing.observe.context_digest import _ahead_by_words as by_word
 from leakbound.auditing.observe.context_digest import _chance as chance_of
 from leakbound.auditing.observe.context_digest import _guesses as guesses_of
 from leakbound.auditing.observe.context_digest import _with_best_word as with_best_word
-from leakbound.auditing.observe.learned import GROUPS, OWN, learned_bets, stood_in
+from leakbound.auditing.observe.learned import GROUPS, OWN, bets_on, word_table
 from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply
@@ -717,7 +717,7 @@ def test_nothing_learned_of_a_mechanism_within_the_claim_tells_more_often(epsilo
             for own, both in zip(each, sides, strict=True)
         ]
 
-    bets = learned_bets(*stood_in(asked(20, 4), asked(200, 12)))
+    bets = bets_on(*word_table(asked(20, 4), asked(200, 12)))
     levels = np.array([[epsilon], [0.0]]), np.zeros((2, 1))
     for name in (OWN, GROUPS):
         x, y = bets[name]

@@ -24,9 +24,9 @@ from leakbound.auditing.observe.learned import (
     LEARNED,
     Bets,
     Words,
+    bets_on,
     differences,
-    learned_bets,
-    stood_in,
+    word_table,
 )
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import Claim
@@ -105,7 +105,7 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     for name in TOGETHER[: 2 if values == 2 else 1]:
         if (p := _more_often(_ahead(name, each, each))) <= HINT_TOGETHER:
             told.append((p, name))
-    ahead = differences(*stood_in(_pooled(each))) if values == 2 else {}
+    ahead = differences(*word_table(_words_of_all(each))) if values == 2 else {}
     told += [(p, name) for name, some in ahead.items() if (p := _more_often(some)) <= HINT_WORD]
     return tuple(name for _, name in sorted(told, key=itemgetter(0))[:MOST_TESTED])
 
@@ -170,11 +170,11 @@ def _bets(first: Repeated, each: Repeated, names: Sequence[str]) -> Iterator[tup
     for name in sorted(wanted & {*ONE_OF}):
         yield name, _with_best_word(each, ONE_OF[name])
     if learned := sorted(wanted & {*LEARNED}):
-        bets = learned_bets(*stood_in(_pooled(first), _pooled(each)))
+        bets = bets_on(*word_table(_words_of_all(first), _words_of_all(each)))
         yield from ((name, bets[name]) for name in learned)
 
 
-def _pooled(each: Repeated) -> Words:
+def _words_of_all(each: Repeated) -> Words:
     return [[[_words(one, POOLED) for one in side] for side in sides] for sides in each]
 
 

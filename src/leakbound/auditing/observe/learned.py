@@ -27,7 +27,7 @@ Stood = npt.NDArray[np.float32]  # (pair, context, time, word) 1 if it stood in 
 Words = Sequence[Sequence[Sequence[frozenset[str]]]]  # of each pair, both contexts, each time
 
 
-def stood_in(*each: Words) -> list[Stood]:
+def word_table(*each: Words) -> list[Stood]:
     """Which words stood in which replies, with the same words in the same places."""
     found = {word for one in each for sides in one for side in sides for said in side
              for word in said}  # fmt: skip
@@ -53,7 +53,7 @@ def differences(stood: Stood) -> dict[str, Floats]:
     return {name: np.concatenate(some) for name, some in found.items()}
 
 
-def learned_bets(first: Stood, each: Stood) -> dict[str, Bets]:
+def bets_on(first: Stood, each: Stood) -> dict[str, Bets]:
     """Which replies are scored as one context's, of those to it and of those to its neighbour, in
     time: by all earlier replies. The first pairs are others; of every second comparison the other
     context is the one that is looked for."""
