@@ -159,8 +159,8 @@ class KnownRecords:
         marks = Counter(MARK.findall(shown))
         several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
         rules = {*_parts_of_words(own), *_relations(said, own)}
-        signs = SIGN.findall(alone)
-        common = {*signs[:FIRST], *signs[-LAST:]} | rules
+        own_signs = SIGN.findall(alone)
+        common = {*own_signs[:FIRST], *own_signs[-LAST:]} | rules
         forms = rules | {*_forms(shown, words)}
         for of, signs in ((f"{draw} any", several), ("all", common), (f"{draw} form", forms)):
             any_place = (f"{of} {one.casefold()}".encode() for one in signs)
