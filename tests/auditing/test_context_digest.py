@@ -24,7 +24,6 @@ from leakbound.auditing.collect.quotes import KnownRecords
 from leakbound.auditing.observe.context_digest import HINT, most_apart
 from leakbound.auditing.observe.context_digest import SAID as WORDS
 from leakbound.auditing.observe.context_digest import _ahead_by_numbers as ahead_of
-from leakbound.auditing.observe.context_digest import _ahead_by_words as by_words
 from leakbound.auditing.observe.context_digest import _chance as chance_of
 from leakbound.auditing.observe.context_digest import _guesses as guesses_of
 from leakbound.auditing.observe.context_digest import _with_best_word as with_best_word
@@ -649,7 +648,6 @@ def test_a_blank_that_an_empty_word_leaves_is_seen() -> None:
 def test_words_of_no_mechanism_within_the_claim_tell_more_often(
     epsilon: float, share: float
 ) -> None:
-    """Also where most comparisons are of equal answers, and are guessed."""
     draws, p = random.Random(5), 1 / (1 + math.exp(-epsilon))
 
     def answer(member: bool) -> frozenset[str]:
@@ -663,11 +661,7 @@ def test_words_of_no_mechanism_within_the_claim_tell_more_often(
     levels = np.array([[epsilon], [epsilon / 2]]), np.zeros((2, 1))
     kept, below = product_paths(x, y, *levels, False).max(axis=-1)[0]
     assert kept < math.log(1e6)
-    right = guesses_of(by_words(each))
-    for some in (right, right[: len(right) // 2]):  # a pair's six comparisons share its weights
-        assert some.mean() <= p + 4.9 * math.sqrt(0.25 / len(some))
     if epsilon and share == 1:
-        assert right.mean() >= 0.6
         assert below > math.log(1e6)
 
 

@@ -39,7 +39,7 @@ from leakbound.witness.stored import FORMS_AT, OF_ALL, SAID_AT
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
-HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of what is learned, and of all numbers or words together
+HINT_WORD, HINT_TOGETHER = 0.05, 0.1  # of what is learned, and of all numbers together
 MOST_TESTED = 8  # readings: each takes a part of the level
 COINS = 15  # seed of guesses
 MOST_CLAIMED = 700.0  # e^ε is no float above
@@ -50,7 +50,7 @@ PLACES = (
     tuple(f"word {at} from the end, {DIGEST}" for at in range(1, LAST + 1)),
 )
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
-TOGETHER = ("its numbers together", "its words together")
+TOGETHER = "its numbers together"
 SOME_WORD, SAID = "one of its words", f"its words, {DIGEST}"
 SOME_FORM, FORMS = "how one of its words, numbers or codes is formed", f"their forms, {DIGEST}"
 ONE_OF = {SOME_WORD: SAID, SOME_FORM: FORMS}
@@ -102,9 +102,8 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         p = _more_often(x - y)
         if (q := _chance_of_words(each, of)) <= HINT or p <= HINT_WORD:
             told.append((min(p, q), some))
-    for name in TOGETHER[: 2 if values == 2 else 1]:
-        if (p := _more_often(_ahead(name, each, each))) <= HINT_TOGETHER:
-            told.append((p, name))
+    if (p := _more_often(_ahead_by_numbers(each, each))) <= HINT_TOGETHER:
+        told.append((p, TOGETHER))
     ahead = differences(*word_table(_words_of_all(each))) if values == 2 else {}
     told += [(p, name) for name, some in ahead.items() if (p := _more_often(some)) <= HINT_WORD]
     return tuple(name for _, name in sorted(told, key=itemgetter(0))[:MOST_TESTED])
@@ -139,14 +138,14 @@ def context_digest(
     of_pairs = len(each), "pairs", times, most, epsilon
     found = [
         ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
-        for name in names if name not in (*TOGETHER, *ONE_OF, *LEARNED)
+        for name in names if name not in (TOGETHER, *ONE_OF, *LEARNED)
     ]  # fmt: skip
     half = most_apart(epsilon, claim.delta, times - times // 2)
     for name in (one for one in ONE_OF if one in names):
         told = sum(_by_a_word(one, ONE_OF[name]) for one in each)
         found.append(ContextDigest(name, told, len(each), "pairs", times, half, epsilon))
-    for name in (one for one in TOGETHER if one in names):
-        right = _guesses(_ahead(name, _asked(first), each))
+    for name in (one for one in names if one == TOGETHER):
+        right = _guesses(_ahead_by_numbers(_asked(first), each))
         for some in (right, right[: len(each) // 2]):  # what most records change, or few
             told, size = int(some.sum()), some.size
             found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
@@ -166,10 +165,9 @@ def context_digest(
 
 
 def _bets(first: Repeated, each: Repeated, names: Sequence[str]) -> Iterator[tuple[str, Bets]]:
-    wanted = {SOME_WORD if name == TOGETHER[1] else name for name in names}
-    for name in sorted(wanted & {*ONE_OF}):
+    for name in sorted({*names} & {*ONE_OF}):
         yield name, _with_best_word(each, ONE_OF[name])
-    if learned := sorted(wanted & {*LEARNED}):
+    if learned := sorted({*names} & {*LEARNED}):
         bets = bets_on(*word_table(_words_of_all(first), _words_of_all(each)))
         yield from ((name, bets[name]) for name in learned)
 
@@ -221,27 +219,6 @@ def _by_a_word(sides: Sequence[Sequence[Readings]], of: str) -> bool:
     return len(there) == len(elsewhere) == 1 and there != elsewhere
 
 
-def _ahead_by_words(each: Repeated) -> Floats:
-    """As `_ahead_by_numbers`, by words. Those that stand in the same replies of the first halves,
-    as a drawn sentence's do, count as one, by the square of how much more often one side had it."""
-    found, clear = [], []
-    for sides in each:
-        half = len(sides[0]) // 2
-        stood: Counter[str] = Counter()
-        for at, one in enumerate((*sides[0][:half], *sides[1][:half])):
-            stood.update(dict.fromkeys(_words(one), 1 << at))
-        own, alike = (1 << half) - 1, Counter(stood.values())
-        more = {at: (at & own).bit_count() - (at & ~own).bit_count() for at in alike}
-        weights = {word: more[at] * abs(more[at]) / alike[at] for word, at in stood.items()}
-        member, nonmember = (
-            [sum(weights.get(word, 0.0) for word in _words(one)) for one in side[half : 2 * half]]
-            for side in sides
-        )
-        found.append(np.subtract(member, nonmember, dtype=float))
-        clear.append(sum(by**4 for by in more.values()))
-    return np.stack(found)[np.argsort(clear, kind="stable")[::-1]]
-
-
 def _with_best_word(each: Repeated, of: str = SAID) -> tuple[Floats, Floats]:
     """Which answers have the word that told all earlier ones of their pair apart best, in time: (1,
     n) from the context in which it stood more often, and from the other."""
@@ -268,10 +245,6 @@ def _guesses(ahead: Floats) -> npt.NDArray[np.bool_]:
 def _words(one: Readings, of: str = SAID) -> frozenset[str]:
     found = one.get(of)
     return found if isinstance(found, frozenset) else frozenset()
-
-
-def _ahead(name: str, first: Repeated, each: Repeated) -> Floats:
-    return _ahead_by_numbers(first, each) if name == TOGETHER[0] else _ahead_by_words(each)
 
 
 def _ahead_by_numbers(first: Repeated, each: Repeated) -> Floats:

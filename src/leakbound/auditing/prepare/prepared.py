@@ -236,7 +236,7 @@ READINGS = 300  # of whole replies, in a plan; a result counts those that there 
 LEAST_CHANGE = 0.2
 # Pairs whose contexts are asked more than once, and how often each: the first choose readings that
 # recur and differ between neighbours, and others, asked only if there are any, test these.
-REPEATED = ((20, 4), (40, 12))
+REPEATED = ((20, 4), (30, 20))
 # What users type into an application: a few words of a record, and no request that it may refuse.
 WORDS = "a few words"
 FEW_WORDS = {"kind": "recall", "words": 8, "template": "{prefix}"}
