@@ -25,7 +25,6 @@ from leakbound.auditing.observe.context_digest import HINT, most_apart
 from leakbound.auditing.observe.context_digest import SAID as WORDS
 from leakbound.auditing.observe.context_digest import _ahead_by_numbers as ahead_of
 from leakbound.auditing.observe.context_digest import _chance as chance_of
-from leakbound.auditing.observe.context_digest import _guesses as guesses_of
 from leakbound.auditing.observe.context_digest import _with_best_word as with_best_word
 from leakbound.auditing.observe.learned import GROUPS, OWN, bets_on, word_table
 from leakbound.stats.e_values.bets import product_paths
