@@ -132,28 +132,34 @@ def test_the_index_has_every_mechanism_with_its_relation() -> None:
 # --- what is attained
 
 
-def test_several_words_use_the_range_of_four_only_if_answers_have_two() -> None:
-    """All counts up to 2 of five words, two of which are chosen, in order."""
-    sequences = np.array(list(itertools.permutations(range(5), 2)))
+@pytest.mark.parametrize(
+    ("words", "most", "top", "moved"), [(4, 4, 2, 1), (5, 3, 3, 1), (4, 3, 4, 1), (5, 2, 2, 2)]
+)
+def test_several_words_use_the_range_of_four_only_if_answers_have_two(
+    words: int, most: int, top: int, moved: int
+) -> None:
+    """The exact loss over all counts up to `most` of the words, `top` of which are chosen, in
+    order, and all neighbours: up to `moved` counts rise, and as many fall."""
+    sequences = np.array(list(itertools.permutations(range(words), top)))
 
-    def utility(counts: np.ndarray) -> np.ndarray:
-        return -(np.sort(counts)[::-1][:2] - counts[sequences]).max(1)
+    def log_law(counts: np.ndarray) -> np.ndarray:
+        utility = -(np.sort(counts)[::-1][:top] - counts[sequences]).max(1)
+        return utility - np.log(np.exp(utility).sum())  # type: ignore[no-any-return]
 
-    def largest(moved: int) -> float:
-        found = 0.0
-        for counts in itertools.product(range(3), repeat=5):
-            before = np.array(counts)
-            for up in itertools.combinations(range(5), moved):
-                for down in itertools.combinations(set(range(5)) - set(up), moved):
-                    after = before.copy()
-                    after[list(up)] += 1
-                    after[list(down)] -= 1
-                    if after.min() >= 0:
-                        found = max(found, float(np.ptp(utility(after) - utility(before))))
-        return found
-
-    assert largest(1) == 3.0
-    assert largest(2) == joint_range(2) == 4.0
+    changes = [
+        np.bincount(up, minlength=words) - np.bincount(down, minlength=words)
+        for risen, fallen in itertools.product(range(moved + 1), repeat=2)
+        for up in itertools.combinations(range(words), risen)
+        for down in itertools.combinations(sorted(set(range(words)) - set(up)), fallen)
+    ]
+    lost = 0.0
+    for counts in map(np.array, itertools.product(range(most + 1), repeat=words)):
+        law = log_law(counts)
+        for change in changes:
+            if (counts + change).min() >= 0:
+                lost = max(lost, float(np.ptp(log_law(counts + change) - law)))
+    assert lost == pytest.approx(joint_range(top, moved), abs=1e-9)
+    assert joint_range(top, moved) == 2.0 + moved
 
 
 def test_a_rare_answer_uses_the_whole_epsilon() -> None:

@@ -86,6 +86,15 @@ def test_the_steps_of_the_action(tmp_path: Path, answer: str, code: int) -> None
     assert "## leakbound: " in (tmp_path / "summary").read_text()
 
 
+def test_every_action_is_named_by_its_commit() -> None:
+    """A tag may be moved to other code."""
+    files = [ROOT / "action.yml", EXAMPLES / "github-actions.yml", *ROOT.glob(".github/*/*.yml")]
+    used = re.findall(r"uses: (\S+)( # v[\d.]+)?\n", "".join(file.read_text() for file in files))
+    assert len(used) > 10
+    for action, version in used:
+        assert action.startswith("./") or (re.search(r"@[0-9a-f]{40}$", action) and version), action
+
+
 @pytest.mark.slow
 def test_an_audit_that_cannot_run_ends_the_action(tmp_path: Path) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -100,7 +100,7 @@ def test_joint_top_k_moves_by_no_more_than_its_range(
     counts: list[int], up: int, down: int, k: int
 ) -> None:
     """One answer replaced: one count rises, another falls; log-probabilities of all sequences move
-    by at most scale * range.
+    within scale * range of each other.
     """
     first, second = np.array(counts, float), np.array(counts, float)
     second[up % len(counts)] += 1
@@ -113,7 +113,24 @@ def test_joint_top_k_moves_by_no_more_than_its_range(
             for q in itertools.permutations(range(c.size), k)
         ]
         laws.append(np.array(u) - np.log(np.exp(u).sum()))
-    assert np.abs(laws[0] - laws[1]).max() <= joint_range(k) + 1e-9
+    assert np.ptp(laws[0] - laws[1]) <= joint_range(k, 1) + 1e-9
+
+
+@pytest.mark.parametrize(("per_answer", "moved"), [(1, 3.0), (2, 4.0)])
+def test_two_words_are_drawn_with_all_of_epsilon(per_answer: int, moved: float) -> None:
+    """A range of 4 was used where one word of an answer counts, which wasted a quarter."""
+    made = KeywordMean(4.0, 10, per_answer, top=2, selection="joint_exponential")
+    counts = np.array([6, 3, 1])
+    sequences = list(itertools.permutations(range(3), 2))
+    utility = np.array([-max(6 - counts[i], 3 - counts[j]) for i, j in sequences])
+    law = np.exp(4.0 / moved * utility)
+    law /= law.sum()
+    values = Vector(tuple((counts / 10).tolist()), ("a", "b", "c"))
+    picked = made.release(values, 8000, np.random.default_rng(0)).picked
+    assert picked is not None
+    drawn = Counter(map(tuple, picked.tolist()))
+    for sequence, p in zip(sequences, law, strict=True):
+        assert drawn[sequence] / 8000 == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 8000))
 
 
 def test_keyword_mean_counts_public_words_once() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,30 @@ def test_synthetic_rows_are_records_by_their_numbers() -> None:
     accounts = Accounts("demo", None, None)
     assert len({*record_names(rows, accounts.ids(Design(), len(rows)))}) == len(rows)
     assert accounts.ids(Design(data="mail.jsonl"), 5) is None
+
+
+OWN = Design(data="mail.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("record_id", "by_content", "budget", "design", "named"),
+    [
+        (None, False, 4.0, OWN, False),
+        (None, False, 4.0, Design(data_dir="pictures"), False),
+        (None, True, 4.0, OWN, True),
+        ("person", False, 4.0, OWN, True),
+        (None, False, math.inf, OWN, True),
+        (None, False, 4.0, Design(), True),
+        ("person", True, math.inf, OWN, False),
+    ],
+)
+def test_a_finite_budget_wants_to_know_whose_it_is(
+    record_id: str | None, by_content: bool, budget: float, design: Design, named: bool
+) -> None:
+    """Without ids, each row of a person had a budget, and nobody had said so."""
+    accounts = Accounts("mail", record_id, None)
+    with nullcontext() if named else pytest.raises(UsageError, match=r"--record-id.*--by-content"):
+        accounts.require_named(by_content, budget, design)
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))

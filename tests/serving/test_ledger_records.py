@@ -305,7 +305,17 @@ def test_equal_rows_are_named_by_their_numbers() -> None:
 
 @pytest.mark.parametrize(
     "again",
-    ["Zoë works here ", "Zoe\u0308 works here", "ZOË\tWORKS  here\r\n", "Zoë\u200b works here"],
+    [
+        "Zoë works here ",
+        "Zoe\u0308 works here",
+        "ZOË\tWORKS  here\r\n",
+        "Zoë\u200b works here",
+        "Zoe\u200d\u0308 works here",
+        "Zoë\ufe0f works here",
+        "Zo\u034fë works here\0",
+        "Zoë\u3164 works here",
+        "\ufeffZoe\ufe00\u0308\u2028works \u2060 here\U000e0020",
+    ],
 )
 def test_another_spelling_of_a_row_is_no_other_record(again: str) -> None:
     """A trailing blank bought every person a second budget."""

@@ -312,7 +312,7 @@ def address(log: Path, process: subprocess.Popen[bytes]) -> str:
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_official_client_works_unchanged(serve: Start) -> None:
-    url, log = serve(*ROUNDS, "--budget", "1.5", LEAKBOUND_TOKEN=TOKEN)
+    url, log = serve(*ROUNDS, "--budget", "1.5", "--by-content", LEAKBOUND_TOKEN=TOKEN)
     client = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=0)
     assert [model.id for model in client.models.list()] == ["leakbound"]
     turn = [{"role": "user", "content": "what is this"}]
@@ -428,6 +428,12 @@ REFUSED = [
         ("serve", "--data", "rows.jsonl", "--mechanism", "few_shot", "--budget", "4"),
         2,
         "or --budget inf",
+    ),
+    (("serve", *ROUNDS, "--budget", "4"), 2, "needs --record-id COLUMN or --by-content: each"),
+    (
+        ("serve", *ROUNDS, "--budget", "inf", "--by-content", "--record-id", "id"),
+        2,
+        "--record-id and --by-content both say which record a row belongs to; leave one of them",
     ),
     (("serve", *ROUNDS, "--tls-cert", "x"), 2, "both --tls-cert and --tls-key"),
     (("serve", *ROUNDS, "--tls-cert", "x", "--tls-key", "y"), 2, "in PEM form"),

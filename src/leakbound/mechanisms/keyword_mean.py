@@ -46,15 +46,19 @@ from leakbound.tasks import (
 SHOWN_KEYWORDS = "{query} Use these words if they help: {keywords}."
 
 
-def joint_range(k: int) -> float:
+def joint_range(k: int, per_answer: int) -> float:
     """Range of the change in utilities when one answer is replaced.
 
     Guarantee:
-        Under replace_one, one count may increase by 1 and another decrease by 1. For k = 1 the
-        utility of a word is its own count minus that of the best, so the range is 2. For larger k,
-        the rank that decides the maximum may change with the sequence, so the range is at most 4.
+        Under replace_one, `per_answer` counts may increase by 1 and as many decrease by 1. For k =
+        1 the utility of a word is its own count minus that of the best, so the range is 2. For
+        larger k, the rank that decides the maximum may change with the sequence, so the range is at
+        most 4. It is 3 where one count increases and one decreases: no sequence then gains 2 if
+        another loses 2 (step 6 of the proof).
     """
-    return 2.0 if k == 1 else 4.0
+    if k == 1:
+        return 2.0
+    return 3.0 if per_answer == 1 else 4.0
 
 
 def joint_top_k(counts: Floats, k: int, scale: float, rng: np.random.Generator) -> Ints:
@@ -149,7 +153,7 @@ class KeywordMean(PartitionedMechanism):
             integer counts, whose noise is sampled exactly from random bits; ties are broken at
             random. "joint_exponential": the ordered top k are drawn by one exponential mechanism
             with utility -max_i (count of rank i minus count of the i-th chosen word), of range 2/T
-            for k = 1 and 4/T otherwise.
+            for k = 1, 3/T for m = 1, and 4/T otherwise.
 
     Guarantee:
         Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
@@ -294,7 +298,7 @@ class KeywordMean(PartitionedMechanism):
         """(noisy counts, if they may be output; indices of the k best words of each draw)."""
         k = min(self.top, len(counts))
         if self.selection == "joint_exponential":
-            scale = self.noise / (joint_range(k) / self.partitions)
+            scale = self.noise / (joint_range(k, self.per_answer) / self.partitions)
             picked = [joint_top_k(counts, k, scale, rng) for _ in range(draws)]
             return None, np.array(picked, np.int64).reshape(draws, k)
         shape = (draws, len(counts))
@@ -315,7 +319,9 @@ class KeywordMean(PartitionedMechanism):
             return DiscreteGaussianLaw(counts, self.noise)
         if min(self.top, len(counts)) > 1:
             return None
-        return softmax_distribution(self.noise / (joint_range(1) / self.partitions) * counts)
+        return softmax_distribution(
+            self.noise / (joint_range(1, self.per_answer) / self.partitions) * counts
+        )
 
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
         """The chosen answer, or for a free query a zero-shot answer prompted with the words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -36,9 +37,7 @@ class Accounts:
     def ids(self, design: Design, shots: int) -> list[str] | None:
         """Ids of the first rows."""
         if self.record_id is None:
-            sources = (design.data, design.rows, design.data_dir)
-            drawn = task_by_name(design.task) is None and all(one is None for one in sources)
-            return [f"synthetic {i}" for i in range(shots)] if drawn else None
+            return [f"synthetic {i}" for i in range(shots)] if _bundled(design) else None
         if design.data_dir is not None or (design.data is None and design.rows is None):
             raise UsageError(
                 "--record-id names a column of your own rows; give them with --data, or leave it "
@@ -49,6 +48,29 @@ class Accounts:
             else source_rows(design.data, design.delimiter, design.encoding)
         )  # fmt: skip
         return [_id(row, self.record_id) for row in islice(rows, shots)]
+
+    def require_named(self, by_content: bool, budget: float | None, design: Design) -> None:
+        """Where a budget can be spent, the owner of the rows says whose it is."""
+        if by_content and self.record_id is not None:
+            raise UsageError(
+                "--record-id and --by-content both say which record a row belongs to; leave one of "
+                "them out."
+            )
+        finite = budget is not None and math.isfinite(budget)
+        if finite and not by_content and self.record_id is None and not _bundled(design):
+            raise UsageError(
+                "a finite --budget needs --record-id COLUMN or --by-content: each record has one "
+                "budget, and what names a record is yours to say. With --record-id, it is a field "
+                "of the rows that a person or account never changes. With --by-content, it is the "
+                "content of a row (but for case and white space), so a row that is changed, and "
+                "each row of one person, has a budget of its own."
+            )
+
+
+def _bundled(design: Design) -> bool:
+    """Rows that belong to nobody: each is a record by its number."""
+    sources = (design.data, design.rows, design.data_dir)
+    return task_by_name(design.task) is None and all(one is None for one in sources)
 
 
 def _id(row: SourceRow, column: str) -> str:

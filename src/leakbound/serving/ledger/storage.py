@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unicodedata import category, normalize
@@ -253,6 +255,11 @@ SCHEMA = (
     "tag TEXT NOT NULL) STRICT",
 )
 SHOWN = 3  # pairs of equal rows that an error names
+# Variation selectors, joiners and fillers: Default_Ignorable_Code_Point of Unicode outside Cf.
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
 KEY = 16  # bytes of a record key: a collision among a billion records is below 1e-19
 
 
@@ -272,13 +279,21 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
 
 
 def _fold(content: Any) -> Any:
-    """Texts without case, format characters, and white space beyond one blank between words."""
+    """Texts without case, what is not seen, and white space beyond one blank between words."""
     if isinstance(content, list):
         return [_fold(one) for one in content]
     if not isinstance(content, str):
         return content
-    text = normalize("NFC", normalize("NFC", content).casefold())
-    return " ".join("".join(one for one in text if category(one) != "Cf").split())
+    plain = content.isascii() and content.isprintable()
+    # what is not seen goes first: it may stand between a letter and its accent
+    seen = content if plain else "".join(filterfalse(_unseen, content))
+    return " ".join(normalize("NFC", normalize("NFD", seen).casefold()).split())
+
+
+def _unseen(one: str) -> bool:
+    if one.isspace():
+        return False
+    return category(one) in ("Cf", "Cc") or UNSEEN.match(one) is not None
 
 
 def _refuse_copies(contents: Sequence[str]) -> None:

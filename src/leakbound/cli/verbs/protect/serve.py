@@ -27,7 +27,6 @@ from leakbound.cli.verbs.protect.answer import (
 )
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
-from leakbound.privacy import Guarantee
 from leakbound.serving import (
     PrivateICL,
     ServiceState,
@@ -40,7 +39,7 @@ from leakbound.serving import (
 from leakbound.serving.http.formats import ignorable_fields
 from leakbound.serving.ledger import affordable_answers
 from leakbound.serving.ledger.units import ACCURACY
-from leakbound.tasks import Mechanism, Query
+from leakbound.tasks import Mechanism, Query, Task
 
 if TYPE_CHECKING:
     from leakbound.serving.http.server import Listener
@@ -108,6 +107,12 @@ _serving_options = together(
         metavar=f"SECONDS|{AUTO}|{OFF}",
     ),
     option(
+        "--by-content",
+        "a row's content names its record, so a changed row has a new budget; a finite --budget "
+        "needs this or --record-id",
+        bool,
+    ),
+    option(
         "--longest-row",
         f"most bytes of a row, a public limit for --reply-after {AUTO} [default: what the model "
         "allows]",
@@ -152,6 +157,7 @@ def command(
     tls_key: Path | None,
     behind_proxy: bool,
     reply_after: str | None,
+    by_content: bool,
     longest_row: int | None,
     limit: int,
     request_timeout: float,
@@ -175,7 +181,9 @@ def command(
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None
     allowed = _ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
-    _require_budget(budget, *_price(config, assignments, endpoint, flags))
+    spec, _, task = load_private(config, assignments, endpoint, flags)
+    _require_budget(budget, build_served(spec, task), task, spec.decision.delta)
+    accounts.require_named(by_content, budget, spec.design)
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     )
@@ -247,19 +255,11 @@ def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, obje
 # --- what the budget buys
 
 
-def _price(
-    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, flags: dict[str, object]
-) -> tuple[Mechanism, Guarantee, float]:
-    """What one answer costs, before a model is opened or a ledger made; and its delta."""
-    spec, _, task = load_private(config, assignments, endpoint, flags)
-    mechanism = build_served(spec, task)
-    return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
-
-
-def _require_budget(
-    budget: float | None, mechanism: Mechanism, price: Guarantee, delta: float
-) -> None:
-    """There is no default: how much the rows may lose is for their owner to say."""
+def _require_budget(budget: float | None, mechanism: Mechanism, task: Task, delta: float) -> None:
+    """There is no default: how much the rows may lose is for their owner to say. What one answer
+    costs is known before a model is opened or a ledger made.
+    """
+    price = mechanism.cost(task, Query("-"))
     one = price.epsilon(delta)
     if budget is not None and not budget < one * (1 - ACCURACY):
         return
