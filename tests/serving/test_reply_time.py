@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -9,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from commands import cli
 from services import ASK, BASE, ROWS, private, send
 
-from leakbound.errors import UsageError
-from leakbound.serving import ServiceState, application
+from leakbound.cli.main import group
+from leakbound.cli.options.reply_time import answer_on_time
+from leakbound.cli.verbs.protect import answer as answer_command
+from leakbound.errors import BudgetExhausted, UsageError
+from leakbound.models import Scripted
+from leakbound.serving import AnswerLost, ServiceState, application
 from leakbound.tasks import Example
 
 pytest.importorskip("starlette")
@@ -93,9 +99,89 @@ def test_a_finite_budget_wants_a_time(tmp_path: Path) -> None:
     done = cli(*asked, cwd=tmp_path)
     assert done.returncode == 2
     assert "--reply-after auto needs --longest-row; SECONDS or off does not." in done.stderr
-    done = cli(*asked, "--reply-after", "soon", cwd=tmp_path)
-    assert "--reply-after got 'soon'; it must be seconds" in done.stderr
+    done = cli(*asked, "--reply-after", "1e300", cwd=tmp_path)
+    assert "--reply-after got '1e300'; it must be seconds up to a day" in done.stderr
     assert done.returncode == 2
     done = cli(*asked, "--reply-after", "2", "--longest-row", "9", cwd=tmp_path)
     assert "--longest-row is for --reply-after auto, which is 2; leave it out." in done.stderr
     assert done.returncode == 2
+
+
+# --- one answer of a command
+
+
+def on_time(service: Any, folder: Path, seconds: float = AFTER) -> tuple[Any, float]:
+    """An answer or what is raised, and the seconds until then."""
+    begin = time.monotonic()
+    try:
+        found: Any = answer_on_time(service, "what is this", seconds, str(folder / "ledger"))
+    except (Exception, SystemExit) as error:
+        found = error
+    return found, time.monotonic() - begin
+
+
+def test_the_answer_of_a_command_leaves_at_its_time(tmp_path: Path) -> None:
+    service = private(tmp_path, 1.0)
+    found, seconds = on_time(service, tmp_path)
+    assert found.answered is not None
+    assert seconds >= AFTER
+    found, _ = on_time(service, tmp_path, 86_400.0)  # at once
+    assert isinstance(found, BudgetExhausted)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, asyncio.CancelledError, KeyboardInterrupt])
+def test_a_system_that_ends_for_one_row_tells_nothing(
+    tmp_path: Path, kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """HTTP 500 left at once, the server ended, and what was raised was printed."""
+
+    def ends(prompt: str) -> str:
+        if "zanzibar" in prompt:
+            raise kind("zanzibar")
+        return "odd"
+
+    app = application(private(tmp_path, 9.0, complete=ends), reply_after=AFTER)
+    for _ in range(2):
+        (reply,), seconds = timed(app, {"json": ASK})
+        assert (reply.status_code, reply.headers["x-should-retry"]) == (500, "false")
+        assert seconds >= AFTER
+    assert "zanzibar" not in reply.text + caplog.text
+
+
+def test_a_model_that_ends_for_one_row_does_so_at_its_time(tmp_path: Path) -> None:
+    def ends(prompt: str) -> str:
+        if "zanzibar" in prompt:
+            raise SystemExit(3)
+        return "odd"
+
+    found, seconds = on_time(private(tmp_path, 9.0, complete=ends), tmp_path)
+    assert isinstance(found, SystemExit)
+    assert seconds >= AFTER
+
+
+def test_a_late_answer_of_a_command_is_lost_and_no_other_has_its_time(tmp_path: Path) -> None:
+    ready = threading.Event()
+    service = private(tmp_path, 9.0)
+    slow = private(tmp_path, 9.0, complete=lambda prompt: str(ready.wait(8 * AFTER)))
+    found, _ = on_time(slow, tmp_path)
+    ready.set()
+    assert isinstance(found, AnswerLost)
+    assert "was not ready 0.5 seconds after its payment" in str(found)
+    assert service.state.answers == 1
+    found, _ = on_time(service, tmp_path)
+    assert isinstance(found, UsageError)
+    assert "give more, such as 1" in str(found)
+    assert service.state.answers == 1
+    assert on_time(service, tmp_path, 2 * AFTER)[0].text
+
+
+def test_the_command_takes_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = Scripted(complete=lambda prompt: "billing")
+    monkeypatch.setattr(answer_command, "open_models", lambda *given: model)
+    asked = ("answer", "--mechanism", "report_noisy_max", "--reply-after")
+    done = CliRunner().invoke(group, (*asked, "0.2", "what"), standalone_mode=False)
+    assert done.return_value == 0, done.exception
+    assert Path("leakbound-ledger.sqlite.service").exists()
+    done = CliRunner().invoke(group, (*asked, "-1", "what"), standalone_mode=False)
+    assert "--reply-after got '-1'" in str(done.exception)

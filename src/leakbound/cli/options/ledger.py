@@ -37,7 +37,7 @@ class Accounts:
     def ids(self, design: Design, shots: int) -> list[str] | None:
         """Ids of the first rows."""
         if self.record_id is None:
-            return [f"synthetic {i}" for i in range(shots)] if _bundled(design) else None
+            return [f"synthetic {i}" for i in range(shots)] if _is_bundled(design) else None
         if design.data_dir is not None or (design.data is None and design.rows is None):
             raise UsageError(
                 "--record-id names a column of your own rows; give them with --data, or leave it "
@@ -57,7 +57,7 @@ class Accounts:
                 "them out."
             )
         finite = budget is not None and math.isfinite(budget)
-        if finite and not by_content and self.record_id is None and not _bundled(design):
+        if finite and not by_content and self.record_id is None and not _is_bundled(design):
             raise UsageError(
                 "a finite --budget needs --record-id COLUMN or --by-content: each record has one "
                 "budget, and what names a record is yours to say. With --record-id, it is a field "
@@ -67,7 +67,7 @@ class Accounts:
             )
 
 
-def _bundled(design: Design) -> bool:
+def _is_bundled(design: Design) -> bool:
     """Rows that belong to nobody: each is a record by its number."""
     sources = (design.data, design.rows, design.data_dir)
     return task_by_name(design.task) is None and all(one is None for one in sources)

@@ -221,7 +221,8 @@ class ServiceCalls:
             return self._refused(error)
         try:
             return self._made(call, query, ignored, number)
-        except Exception as error:  # every failure has one reply: its type may depend on a row
+        # every failure has one reply: its type may depend on a row, and a system may end for one
+        except BaseException as error:
             _log(error)
             return replace(refusal(500, SPENT, NO_RETRY), spent=True)
 
@@ -270,7 +271,7 @@ class ServiceCalls:
         return refusal(503, UNSPENT)
 
 
-def _log(error: Exception) -> None:
+def _log(error: BaseException) -> None:
     """Log types only: a message may hold private text."""
     cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
     LOG.error("a request failed: %s%s", type(error).__name__, cause)

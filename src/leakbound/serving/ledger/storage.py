@@ -286,11 +286,11 @@ def _fold(content: Any) -> Any:
         return content
     plain = content.isascii() and content.isprintable()
     # what is not seen goes first: it may stand between a letter and its accent
-    seen = content if plain else "".join(filterfalse(_unseen, content))
+    seen = content if plain else "".join(filterfalse(_is_unseen, content))
     return " ".join(normalize("NFC", normalize("NFD", seen).casefold()).split())
 
 
-def _unseen(one: str) -> bool:
+def _is_unseen(one: str) -> bool:
     if one.isspace():
         return False
     return category(one) in ("Cf", "Cc") or UNSEEN.match(one) is not None

@@ -14,6 +14,7 @@ from leakbound.auditing.spec.audit_spec import KEYS, AuditSpec
 from leakbound.cli.options.collect import call_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
+from leakbound.cli.options.reply_time import OFF, answer_on_time, reply_options, seconds_of
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet, say
@@ -168,6 +169,7 @@ def open_private(
     first="--data --labels --model --mechanism --epsilon --shots --budget --ledger",
 )
 @answer_options
+@reply_options
 @click.argument("query")
 def command(
     config: str | None,
@@ -175,6 +177,8 @@ def command(
     budget: float | None,
     ledger: str,
     longest_query: int,
+    reply_after: str | None,
+    longest_row: int | None,
     query: str,
     endpoint: Endpoint,
     local: Local,
@@ -192,7 +196,8 @@ def command(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     )
     say_at_best(served)
-    answer = served.answer(query)
+    after = seconds_of(reply_after or OFF, longest_row, served)
+    answer = answer_on_time(served, query, after, ledger)
     say(answer.text)
     if not answer.answered:
         click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from leakbound._catalogue import options_of
-from leakbound._check import positive
 from leakbound._install import install_hint
 from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.options.ledger import Accounts
+from leakbound.cli.options.reply_time import AUTO, OFF, reply_options, seconds_of, usual_state
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet, say
 from leakbound.cli.verbs.protect.answer import (
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
 GROUPS = ("partitions", "group_size")  # options that say how examples are grouped
 TOKEN = "LEAKBOUND_TOKEN"
-AUTO, OFF = "auto", "off"
 TIMED = (
     "Each answer leaves {:.3g} s after its payment. Reply times of one request at a time are "
     "covered; contention that concurrent requests see, power and memory are not."
@@ -100,23 +98,10 @@ _serving_options = together(
     option("--tls-key", "key of the certificate (PEM)", PATH),
     option("--behind-proxy", "serve plain HTTP, behind a proxy that terminates TLS", bool),
     option(
-        "--reply-after",
-        "seconds after its payment at which every answer leaves, so that its time tells nothing of "
-        f"the rows; {AUTO} measures made-up rows as long as the model allows, {OFF} sends each as "
-        f"soon as it is made [default: {AUTO}; {OFF} with --budget inf]",
-        metavar=f"SECONDS|{AUTO}|{OFF}",
-    ),
-    option(
         "--by-content",
         "a row's content names its record, so a changed row has a new budget; a finite --budget "
         "needs this or --record-id",
         bool,
-    ),
-    option(
-        "--longest-row",
-        f"most bytes of a row, a public limit for --reply-after {AUTO} [default: what the model "
-        "allows]",
-        COUNT,
     ),
     option("--limit", "maximum bytes of a request", COUNT, 65_536),
     option(
@@ -145,6 +130,7 @@ _serving_options = together(
     first="--data --labels --model --mechanism --epsilon --budget --port --tenants",
 )
 @answer_options
+@reply_options
 @_serving_options
 def command(
     config: str | None,
@@ -187,10 +173,9 @@ def command(
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     )
-    # beside the ledger; in this folder where the ledger is a database server's
-    usual = "leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service"
-    kept = ServiceState(Path(usual) if state is None else state)
-    after = _seconds(reply_after, longest_row, private)
+    kept = ServiceState(state or usual_state(ledger))
+    usual = OFF if math.isinf(private.ledger.epsilon) else AUTO
+    after = seconds_of(reply_after or usual, longest_row, private)
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
                       timeout=request_timeout, reply_after=after)  # fmt: skip
     _banner(private, allowed, after)
@@ -216,29 +201,6 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
             f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
         ) from None
     return Listener(host, port, certificate, key, timeout)
-
-
-def _seconds(text: str | None, longest_row: int | None, private: PrivateICL) -> float | None:
-    """What --reply-after means; None for as soon as an answer is made."""
-    chosen = text or (OFF if math.isinf(private.ledger.epsilon) else AUTO)
-    if longest_row is not None and chosen != AUTO:
-        raise UsageError(
-            f"--longest-row is for --reply-after {AUTO}, which is {chosen}; leave it out."
-        )
-    if chosen == OFF:
-        return None
-    with suppress(ValueError):
-        return positive("--reply-after", float(chosen))
-    if chosen != AUTO:
-        raise UsageError(
-            f"--reply-after got {chosen!r}; it must be seconds, such as 2, or {AUTO} or {OFF}."
-        )
-    try:
-        return private.slowest(longest_row)
-    except UsageError as error:
-        raise UsageError(
-            f"{error} --reply-after {AUTO} needs --longest-row; SECONDS or {OFF} does not."
-        ) from None
 
 
 def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
