@@ -63,6 +63,9 @@ EDITS = {
     "a deleted look": ("DELETE FROM looks", "the list of the results .* was edited"),
     "no list of looks": ("DELETE FROM looks; DELETE FROM looks_digest",
                          "the list of the results .* was edited"),
+    "looks without end": ("DROP TABLE looks; CREATE VIEW looks AS WITH RECURSIVE n(i) AS (SELECT 1"
+                          " UNION ALL SELECT i + 1 FROM n) SELECT 'r' || i AS run, i AS pairs "
+                          "FROM n", "a view or a trigger was added"),
     "a dropped list of looks": ("DROP TABLE looks_digest", "the digest of its looks is missing"),
 }  # fmt: skip
 

@@ -9,7 +9,9 @@ import random
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +356,21 @@ def test_logs_are_compared_by_sample(tmp_path: Path) -> None:
     assert e_benjamini_hochberg(evidence) == (True, False)
     with pytest.raises(DataError, match="not of the same samples"):
         compare_logs(better, evaluated(plain(set(), 20), mock(same), tmp_path))
+
+
+def test_a_log_that_unpacks_to_all_memory_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read whole, however much it was."""
+    log = tmp_path / "a.eval"
+    with zipfile.ZipFile(log, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("summaries.json", bytes(2 << 20))
+        packed.writestr("header.json", bytes(2 << 20))
+    assert log.stat().st_size < 10_000
+    monkeypatch.setattr("leakbound_hosts.inspect.rates.MOST_UNPACKED", 3 << 20)
+    for read in (result_of_log, partial(compare_logs, log)):
+        with pytest.raises(DataError, match="unpacks to more than 3 MB; evaluate fewer samples"):
+            read(log)
 
 
 def test_a_sample_without_a_score_counts_against_what_is_shown() -> None:

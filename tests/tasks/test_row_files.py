@@ -35,6 +35,7 @@ from leakbound.tasks.rows.datasets import (
     load_rows,
     row_warnings,
 )
+from leakbound.tasks.rows.sources import source_rows
 
 ROWS = [{"text": f"no. {i}; a, b | naïve", "label": "xy"[i % 2]} for i in range(6)]
 EXPECTED = tuple(Example(row["text"], row["label"]) for row in ROWS)
@@ -147,6 +148,26 @@ def test_what_unpacks_to_all_memory_gets_a_sentence(
     file.write_bytes(gzip.compress(bytes(2 << 20)))
     with pytest.raises(DataError, match="unpacks to more than 1 MB; unpack it yourself"):
         load_rows(file)
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_table_that_unpacks_to_all_memory_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
+) -> None:
+    """Long texts that are packed, or one that stands once for all rows: 20 MB in a few kB."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(row_files, "MOST_UNPACKED", 8 << 20)
+    count, size = (20, 1 << 20) if stated else (20_000, 1 << 10)
+    once = pyarrow.DictionaryArray.from_arrays([0] * count, ["x" * size])
+    table = pyarrow.table({"text": once.cast("string") if stated else once, "label": ["a"] * count})
+    file = tmp_path / "a.parquet"
+    parquet.write_table(table, file, use_dictionary=not stated, compression="zstd")
+    assert file.stat().st_size < 50_000
+    read: list[object] = []
+    with pytest.raises(DataError, match="unpacks to more than 8 MB; unpack it yourself"):
+        read.extend(source_rows(str(file)))
+    assert not read if stated else 7_000 < len(read) < 9_000
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), REFUSED)

@@ -141,6 +141,9 @@ def has_tables(db: sqlite3.Connection, folder: Path, schema: str = "main") -> bo
     (version,) = db.execute(f"PRAGMA {schema}.user_version").fetchone()
     if not version and not db.execute(f"SELECT * FROM {schema}.sqlite_master").fetchone():
         return False
+    others = f"SELECT 1 FROM {schema}.sqlite_master WHERE type IN ('view', 'trigger')"
+    if db.execute(others).fetchone():  # a view in place of a table may have rows without end
+        raise _change(folder, "a view or a trigger was added")
     if version > VERSION:
         raise newer(folder / TRIALS, version)
     if version < VERSION:

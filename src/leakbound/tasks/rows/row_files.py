@@ -134,12 +134,17 @@ def _unpack(file: Path, content: bytes) -> bytes:
         raise DataError(
             f"the data file {str(file)!r} cannot be unpacked: {why}. Pack it again with gzip."
         ) from None
-    if len(unpacked) > MOST_UNPACKED:
+    require_small(file, len(unpacked))
+    return unpacked
+
+
+def require_small(file: Path, size: int) -> None:
+    """Refuse what unpacks to more memory than there may be."""
+    if size > MOST_UNPACKED:
         raise DataError(
             f"the data file {str(file)!r} unpacks to more than {MOST_UNPACKED >> 20} MB; unpack it "
             "yourself, or keep fewer rows."
         )
-    return unpacked
 
 
 def number_rows(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:

@@ -31,6 +31,7 @@ from leakbound.tasks.rows.row_files import (
     jsonl_rows,
     number_rows,
     package_error,
+    require_small,
 )
 
 
@@ -198,6 +199,7 @@ def _name_of(feature: Any, value: Any) -> Any:
 __all__ = ["Fields", "SourceRow", "SourceRows", "hub_rows", "source_rows"]
 
 Reader = Callable[[Path], Iterator[SourceRow]]
+ROWS_AT_ONCE = 64  # of a table, so that few of them are in memory beside those that are counted
 JSON = {".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".json": json_rows}
 TABLES = (".csv", ".tsv")
 WORKBOOKS = (".xlsx", ".xls", ".ods")
@@ -256,14 +258,31 @@ def _parquet(file: Path) -> Iterator[SourceRow]:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise package_error("Parquet files", "pyarrow") from None
+    size, number = 0, 0
     try:
-        rows = parquet.read_table(file).to_pylist()
+        with parquet.ParquetFile(file) as packed:
+            groups = range(packed.metadata.num_row_groups)
+            stated = sum(packed.metadata.row_group(at).total_byte_size for at in groups)
+            require_small(file, stated)
+            for batch in packed.iter_batches(ROWS_AT_ONCE):
+                for number, row in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
+                    size += _length(row)
+                    require_small(file, size)
+                    yield SourceRow(f"row {number} of {str(file)!r}", row)
     except (ArrowException, OSError):  # its text may hold values of rows
         raise DataError(
             f"the data file {str(file)!r} cannot be read as Parquet; it is damaged or of another "
             "form. Write it again."
         ) from None
-    yield from number_rows(str(file), rows)
+
+
+def _length(value: object) -> int:
+    """Bytes of a value, roughly: a dictionary in the file may hold it once for all rows."""
+    if isinstance(value, dict):
+        return sum(map(_length, value.values()))
+    if isinstance(value, list):
+        return sum(map(_length, value))
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def _parts(address: str) -> tuple[str, str | None]:

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import cast
 
-from inspect_ai.log import EvalSample, read_eval_log
+from inspect_ai.log import EvalSample
 from inspect_ai.scorer import Score
 
 from leakbound.auditing import AuditResult
 from leakbound.auditing.design.pairs import LATE
 from leakbound.errors import DataError, StoreError
 from leakbound_hosts.inspect.pairs import KEY, PairAnswers, RunningAudit
+from leakbound_hosts.inspect.rates import read_log
 
 
 def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
@@ -38,7 +39,9 @@ def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
 
 def _samples(log: str | Path) -> list[EvalSample]:
     try:
-        return read_eval_log(str(log)).samples or []
+        return read_log(log).samples or []
+    except DataError:
+        raise
     except Exception as error:  # of many kinds, after the place and the form of the log
         raise StoreError(
             f"the log {str(log)!r} cannot be read ({' '.join(str(error).split())}); give a .eval "
