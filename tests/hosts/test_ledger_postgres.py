@@ -9,20 +9,29 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 from ledger_battery import *  # noqa: F403
 from ledger_battery import DELTA
+from ledger_edits import Edit
+from ledger_schedules import PLAN, SETTINGS, FilePlace, Schedule
 from limits import expires
 
 from leakbound.errors import StoreError
 from leakbound.privacy import PureDP
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.ledger.inspection import problems
+from leakbound.serving.ledger.storage import KeyFile
+from leakbound.serving.ledger.tables import ACCOUNT
 
 pytestmark = pytest.mark.hosts
 psycopg = pytest.importorskip("psycopg")
@@ -215,3 +224,85 @@ def test_no_message_holds_a_password(tmp_path: Path) -> None:
         Ledger(url, 1.0, DELTA, tmp_path / "key")
     assert "hush" not in str(caught.value)
     assert "127.0.0.1" in str(caught.value)
+
+
+# --- the schedules of crashes, lost connections and two writers
+
+
+def at_once(statement: str) -> str:
+    """Another writer is refused and not waited for: it is this thread."""
+    return statement.replace("lock_timeout = '60s'", "lock_timeout = '5ms'")
+
+
+class SchemaPlace(FilePlace):
+    """A ledger in a schema, with copies of it in others; its key file is faulty, too."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        super().__init__(folder)
+        self.schema = Schema(server, f"schedule_{next(NUMBERS)}", folder / "key")
+        self.schema.run(f"CREATE SCHEMA {self.schema.name}")
+        self.address = self.schema.address
+        self.copies: set[str] = set()
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:  # type: ignore[override]
+        run, many = psycopg.Connection.execute, psycopg.Cursor.executemany
+        execute = PLAN.around(run, psycopg.OperationalError)
+        with super().faults(), pytest.MonkeyPatch.context() as patched:
+            patched.setattr(
+                psycopg.Connection, "execute",
+                lambda self, sql, *args: execute(self, at_once(sql), *args),
+            )  # fmt: skip
+            whole = PLAN.around(many, psycopg.OperationalError)
+            patched.setattr(psycopg.Cursor, "executemany", lambda *args: whole(*args))
+            yield
+
+    def has(self, name: str = "ledger") -> bool:
+        if name != "ledger":
+            return name in self.copies
+        with psycopg.connect(self.address) as db:
+            found = db.execute("SELECT to_regclass('leakbound_total') IS NOT NULL").fetchone()
+        return found == (True,)
+
+    def copy(self, source: str, target: str) -> None:
+        of = {name: f"{self.schema.name}_{name}" for name in (source, target)}
+        of["ledger"] = self.schema.name
+        self.copies.add(target)
+        copied = [
+            f"CREATE SCHEMA IF NOT EXISTS {of[target]}",
+            *(f"CREATE TABLE IF NOT EXISTS {of[target]}.{table} (LIKE {table} INCLUDING ALL)"
+              for table in TABLES),
+            *(f"TRUNCATE {of[target]}.{table}" for table in TABLES),
+            *(f"INSERT INTO {of[target]}.{table} TABLE {of[source]}.{table}" for table in TABLES),
+        ]  # fmt: skip
+        self.schema.run("; ".join(copied))
+
+    def edit(self, change: Edit) -> None:
+        assert not isinstance(change, str)
+        with psycopg.connect(self.address) as db:
+            for block, data in db.execute("SELECT block, data FROM leakbound_accounts").fetchall():
+                accounts = np.frombuffer(data, ACCOUNT).copy()
+                change(accounts)
+                row = accounts.tobytes(), block
+                db.execute("UPDATE leakbound_accounts SET data = %s WHERE block = %s", row)
+
+    def close(self) -> None:
+        names = [self.schema.name, *(f"{self.schema.name}_{name}" for name in self.copies)]
+        self.schema.run(*(f"DROP SCHEMA IF EXISTS {name} CASCADE" for name in names))
+        super().close()
+
+
+@pytest.mark.parametrize("defect", [None, "a mark is never raised"])
+def test_no_schedule_overspends_or_loses_an_answer(
+    server: Server, monkeypatch: pytest.MonkeyPatch, defect: str | None
+) -> None:
+    class OnServer(Schedule):
+        place_of = partial(SchemaPlace, server)
+
+    few = settings(SETTINGS, max_examples=15)
+    if defect is None:
+        run_state_machine_as_test(OnServer, settings=few)
+        return
+    monkeypatch.setattr(KeyFile, "raise_to", lambda self, mark: None)
+    with pytest.raises(BaseException, match=r"DID NOT RAISE|old copy|lost"):
+        run_state_machine_as_test(OnServer, settings=settings(few, phases=[Phase.generate]))

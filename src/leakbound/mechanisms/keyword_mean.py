@@ -51,10 +51,8 @@ def joint_range(k: int, per_answer: int) -> float:
 
     Guarantee:
         Under replace_one, `per_answer` counts may increase by 1 and as many decrease by 1. For k =
-        1 the utility of a word is its own count minus that of the best, so the range is 2. For
-        larger k, the rank that decides the maximum may change with the sequence, so the range is at
-        most 4. It is 3 where one count increases and one decreases: no sequence then gains 2 if
-        another loses 2 (step 6 of the proof).
+        1 the maximum is common to all words. For larger k, the rank that decides may change with
+        the sequence. If one count increases and one decreases, none gains 2 and another loses 2.
     """
     if k == 1:
         return 2.0

@@ -68,7 +68,7 @@ class Accounts:
 
 
 def _is_bundled(design: Design) -> bool:
-    """Rows that belong to nobody: each is a record by its number."""
+    # these rows belong to nobody: each is a record by its number
     sources = (design.data, design.rows, design.data_dir)
     return task_by_name(design.task) is None and all(one is None for one in sources)
 

@@ -37,7 +37,7 @@ reply_options = together(
 
 
 def usual_state(ledger: str) -> Path:
-    """Beside the ledger; in this folder where the ledger is a database server's."""
+    # in this folder where the ledger is a database server's
     return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
 
 
@@ -66,9 +66,7 @@ def seconds_of(chosen: str, longest_row: int | None, private: PrivateICL) -> flo
 
 
 def answer_on_time(private: PrivateICL, query: str, seconds: float | None, ledger: str) -> Answer:
-    """The answer, or that it is lost, so many seconds after its payment. What costs nothing is
-    raised at once.
-    """
+    """The answer, or that it is lost, so many seconds after its payment; a refusal at once."""
     if seconds is None:
         return private.answer(query)
     state = ServiceState(usual_state(ledger))
@@ -76,13 +74,13 @@ def answer_on_time(private: PrivateICL, query: str, seconds: float | None, ledge
     found: list[Answer | BaseException] = []
     begun, ended, leaves = threading.Event(), threading.Event(), [math.inf]
 
-    def paying() -> None:
+    def pay() -> None:
         leaves[0] = time.monotonic() + seconds
         begun.set()
 
     def make() -> None:
         try:
-            found.append(private.answer(query, paying))
+            found.append(private.answer(query, pay))
         except BaseException as error:  # a system may end the process, for one row alone
             found.append(error)
         ended.set()

@@ -13,7 +13,7 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.design.pairs import LATE
 from leakbound.errors import DataError, StoreError
 from leakbound_hosts.inspect.pairs import KEY, PairAnswers, RunningAudit
-from leakbound_hosts.inspect.rates import read_log
+from leakbound_hosts.inspect.rates import open_log
 
 
 def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
@@ -39,7 +39,7 @@ def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
 
 def _samples(log: str | Path) -> list[EvalSample]:
     try:
-        return read_log(log).samples or []
+        return open_log(log).samples or []
     except DataError:
         raise
     except Exception as error:  # of many kinds, after the place and the form of the log

@@ -171,10 +171,10 @@ def compare_logs(
 
 
 def _open(log: EvalLog | str | Path) -> EvalLog:
-    return log if isinstance(log, EvalLog) else read_log(log)
+    return log if isinstance(log, EvalLog) else open_log(log)
 
 
-def read_log(log: str | Path) -> EvalLog:
+def open_log(log: str | Path) -> EvalLog:
     """A log as inspect_ai reads it, unless it is packed and unpacks to too much."""
     with suppress(OSError, BadZipFile), ZipFile(log) as packed:
         if sum(one.file_size for one in packed.infolist()) > MOST_UNPACKED:

@@ -218,9 +218,7 @@ def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, obje
 
 
 def _require_budget(budget: float | None, mechanism: Mechanism, task: Task, delta: float) -> None:
-    """There is no default: how much the rows may lose is for their owner to say. What one answer
-    costs is known before a model is opened or a ledger made.
-    """
+    """There is no default: how much the rows may lose is for their owner to say."""
     price = mechanism.cost(task, Query("-"))
     one = price.epsilon(delta)
     if budget is not None and not budget < one * (1 - ACCURACY):
