@@ -18,6 +18,7 @@ from leakbound.cli.main import group
 from leakbound.cli.options.reply_time import answer_on_time
 from leakbound.cli.verbs.protect import answer as answer_command
 from leakbound.errors import BudgetExhausted, UsageError
+from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.serving import AnswerLost, ServiceState, application
 from leakbound.tasks import Example
@@ -129,9 +130,12 @@ def test_the_answer_of_a_command_leaves_at_its_time(tmp_path: Path) -> None:
     assert isinstance(found, BudgetExhausted)
 
 
-@pytest.mark.parametrize("kind", [SystemExit, asyncio.CancelledError, KeyboardInterrupt])
-def test_a_system_that_ends_for_one_row_tells_nothing(
-    tmp_path: Path, kind: type[BaseException], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(SystemExit, 200), (asyncio.CancelledError, 500), (KeyboardInterrupt, 500)],
+)
+def test_a_model_that_ends_for_one_row_tells_nothing(
+    tmp_path: Path, kind: type[BaseException], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """HTTP 500 left at once, the server ended, and what was raised was printed."""
 
@@ -143,19 +147,21 @@ def test_a_system_that_ends_for_one_row_tells_nothing(
     app = application(private(tmp_path, 9.0, complete=ends), reply_after=AFTER)
     for _ in range(2):
         (reply,), seconds = timed(app, {"json": ASK})
-        assert (reply.status_code, reply.headers["x-should-retry"]) == (500, "false")
+        assert reply.status_code == status
         assert seconds >= AFTER
     assert "zanzibar" not in reply.text + caplog.text
 
 
-def test_a_model_that_ends_for_one_row_does_so_at_its_time(tmp_path: Path) -> None:
-    def ends(prompt: str) -> str:
-        if "zanzibar" in prompt:
-            raise SystemExit(3)
-        return "odd"
+class Ending(ReportNoisyMax):
+    def decode(self, *given: Any) -> list[str]:
+        raise SystemExit("zanzibar")
 
-    found, seconds = on_time(private(tmp_path, 9.0, complete=ends), tmp_path)
-    assert isinstance(found, SystemExit)
+
+def test_an_answer_that_is_lost_is_so_at_its_time(tmp_path: Path) -> None:
+    """It ended the process as soon as it was lost."""
+    found, seconds = on_time(private(tmp_path, 9.0, Ending.calibrated(1.0, 1e-5)), tmp_path)
+    assert isinstance(found, AnswerLost)
+    assert "zanzibar" not in str(found)
     assert seconds >= AFTER
 
 

@@ -307,7 +307,7 @@ class PrivateICL:
                 "the answer was paid for, and was interrupted before it was made; what was spent "
                 "stays spent."
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AnswerLost(
                 f"the answer was paid for and could not be made ({kind_of(error)}); what was "
                 "spent stays spent, and asking again costs as much again."

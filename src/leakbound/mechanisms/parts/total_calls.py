@@ -20,6 +20,7 @@ from leakbound.models.request import Prompt
 from leakbound.tasks import Job, Task
 
 R = TypeVar("R")
+FAILURES = (Exception, SystemExit)  # a model may end the process for one row
 NOT_OF_A_ROW = (Interrupted, StoreError)  # caused by the operator or the disk, not by a row
 
 
@@ -85,7 +86,7 @@ class TotalModel(Wrapper):
             return []
         try:
             return answer_all(self.model, requests, public_twin(requests[0], self._prompt))
-        except Exception as error:
+        except FAILURES as error:
             if isinstance(error, NOT_OF_A_ROW) and not isinstance(error, LimitReached):
                 raise
             return [value_of_failure(request) for request in requests]
@@ -97,7 +98,7 @@ def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[objec
         return _sound(requests, model.answer(requests))
     except NOT_OF_A_ROW:
         raise
-    except Exception:
+    except FAILURES:
         model.answer([twin])
     return _halves(model, requests)
 
@@ -112,7 +113,7 @@ def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
             found += _sound(part, model.answer(part))
         except NOT_OF_A_ROW:
             raise
-        except Exception:
+        except FAILURES:
             found += _halves(model, part)
     return found
 
