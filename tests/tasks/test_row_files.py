@@ -148,6 +148,9 @@ def test_what_unpacks_to_all_memory_gets_a_sentence(
     file.write_bytes(gzip.compress(bytes(2 << 20)))
     with pytest.raises(DataError, match="unpacks to more than 1 MB; unpack it yourself"):
         load_rows(file)
+    pytest.importorskip("datasets")
+    with pytest.raises(DataError, match="unpacks to more than 1 MB; unpack it yourself"):
+        source_rows(f"hf:{tmp_path}")
 
 
 @pytest.mark.parametrize("stated", [True, False])

@@ -161,7 +161,10 @@ def _text_rows(
     """Rows of CSV and JSON files, each as it stands there."""
     files = [str(file) for file in _split(shown, builder.config.data_files, split)]
     loader = datasets.DownloadManager(download_config=datasets.DownloadConfig(**cache))
-    copies = loader.download_and_extract(files)
+    copies = [  # what is packed here is unpacked in memory, up to a ceiling
+        one if one.endswith(".gz") and Path(one).is_file() else loader.download_and_extract(one)
+        for one in files
+    ]
     options, named = builder.config, builder.info.features or {}
 
     def reader(file: Path) -> Iterator[SourceRow]:
