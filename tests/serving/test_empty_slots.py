@@ -113,6 +113,8 @@ def test_a_finite_budget_wants_to_know_whose_it_is(
     accounts = Accounts("mail", record_id, None)
     with nullcontext() if named else pytest.raises(UsageError, match=r"--record-id.*--by-content"):
         accounts.require_named(by_content, budget, design)
+    with pytest.raises(UsageError, match="--by-content is for rows of your own"):
+        Accounts("mail", None, None).require_named(True, budget, Design())
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))

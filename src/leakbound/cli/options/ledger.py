@@ -56,6 +56,11 @@ class Accounts:
                 "--record-id and --by-content both say which record a row belongs to; leave one of "
                 "them out."
             )
+        if by_content and _is_bundled(design):
+            raise UsageError(
+                "--by-content is for rows of your own, and each bundled row is a record by its "
+                "number; leave it out."
+            )
         finite = budget is not None and math.isfinite(budget)
         if finite and not by_content and self.record_id is None and not _is_bundled(design):
             raise UsageError(
