@@ -1,14 +1,14 @@
 """Does the time of a reply tell how long the rows are? Two services over real connections.
 
     python bench/reply_time.py [--requests 200] [--after 0.6] [--seeds 1]
-    python bench/reply_time.py --deadlines 20000 [--clients 4] [--services 10]
+    python bench/reply_time.py --deadlines 20000 [--clients 4]
 
 One has rows of 10 characters, the other of 4,000, and the model takes time in proportion to its
 prompt. Clients ask one request at a time, of either service as a coin decides. A two-sample test
 (Kolmogorov and Smirnov) compares times in whole milliseconds: as soon as answers are made, and at
 one time after the payment, beside so many busy processes as `--load` says. `--deadlines` counts
-answers that are late at the time that `auto` finds: rows of 4,000 characters, parallel clients, and
-several such services in one process. A service that stopped starts again, and is asked again.
+answers that are late at the time that `auto` finds: rows of 4,000 characters, parallel clients. A
+service that stopped starts again, and is asked again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,37 +92,24 @@ class Service:
         """Seconds of a reply that was not late."""
         while True:
             app, begin = self.app, time.perf_counter()
-            status = client.post(CHAT, json=ASK).status_code
-            if status == 200:
+            if client.post(CHAT, json=ASK).status_code == 200:
                 return time.perf_counter() - begin
             with self.lock:  # of clients that wait together, one counts
-                if status != 503:
-                    raise RuntimeError(f"HTTP {status}")
                 if app is self.app:
                     self.late += 1
                     self.app = application(self.private, reply_after=self.after)
 
 
-def missed(deadlines: int, clients: int, services: int) -> tuple[int, int, list[float]]:
-    """How many answers there were, how many more were late, and the times of the services."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        made, waiting = [], []
-        for at in range(services):
-            (own := Path(folder) / str(at)).mkdir()
-            made.append(Service(max(LENGTHS), own, AUTO))
-        for one in made:
-            url = stack.enter_context(running(one))
-            for _ in range(clients):
-                client = stack.enter_context(httpx.Client(timeout=600.0, base_url=url))
-                each = range(deadlines // (services * clients))
-                asking = [partial(one.ask, client) for _ in each]
-                waiting.append(threading.Thread(target=lambda asking=asking: [f() for f in asking]))
-        for thread in waiting:
-            thread.start()
-        for thread in waiting:
-            thread.join()
-        done = sum(one.private.state.answers - one.late for one in made)
-        return done, sum(one.late for one in made), [one.after for one in made]
+def missed(deadlines: int, clients: int) -> tuple[int, float]:
+    """How many answers were late besides so many that were not, and after how many seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Service(max(LENGTHS), Path(folder), AUTO)
+        with (
+            running(made) as url, httpx.Client(timeout=600.0, base_url=url) as client,
+            ThreadPoolExecutor(clients) as pool,
+        ):  # fmt: skip
+            deque(pool.map(lambda _: made.ask(client), range(deadlines)))
+        return made.late, made.after
 
 
 def times(requests: int, after: float | None, seed: int) -> tuple[list[list[float]], int]:
@@ -130,12 +118,8 @@ def times(requests: int, after: float | None, seed: int) -> tuple[list[list[floa
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         made = [Service(length, Path(folder), after) for length in LENGTHS]
-        clients = [
-            stack.enter_context(
-                httpx.Client(timeout=60.0, base_url=stack.enter_context(running(one)))
-            )
-            for one in made
-        ]
+        urls = [stack.enter_context(running(one)) for one in made]
+        clients = [stack.enter_context(httpx.Client(timeout=60.0, base_url=url)) for url in urls]
         for of in rng.permutation(np.arange(2 * requests) % 2):
             found[of].append(1000 * made[of].ask(clients[of]))
         return found, sum(one.late for one in made)
@@ -150,13 +134,13 @@ def main() -> None:
     parser.add_argument("--load", type=int, default=0, help="busy processes beside it")
     parser.add_argument("--pace", type=float, default=PACE[0], help="characters a second")
     parser.add_argument("--deadlines", type=int, default=0)
-    parser.add_argument("--clients", type=int, default=4, help="of each service, at once")
-    parser.add_argument("--services", type=int, default=10)
+    parser.add_argument("--clients", type=int, default=4, help="at once")
     given = parser.parse_args()
     PACE[0] = given.pace
     if given.deadlines:
-        done, late, after = missed(given.deadlines, given.clients, given.services)
-        print(f"{done} answers, {late} more were late, at {min(after):.2f} to {max(after):.2f} s")
+        with load(given.load):
+            late, after = missed(given.deadlines, given.clients)
+        print(f"{given.deadlines} answers, and {late} that were late, after {after:.2f} s")
         return
     print("| replies leave | seed | median ms, rows of 10 and of 4,000 | p of one law | late |")
     print("| --- " * 5 + "|")

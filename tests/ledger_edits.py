@@ -19,11 +19,15 @@ def edit(path: str, change: Edit) -> None:
         if isinstance(change, str):
             db.execute(change)
             return
-        for block, data in db.execute("SELECT block, data FROM leakbound_accounts").fetchall():
-            accounts = np.frombuffer(data, ACCOUNT).copy()
-            change(accounts)
-            row = accounts.tobytes(), block
-            db.execute("UPDATE leakbound_accounts SET data = ? WHERE block = ?", row)
+        edit_accounts(db, change)
+
+
+def edit_accounts(db: Any, change: Callable[[Any], None], mark: str = "?") -> None:
+    for block, data in db.execute("SELECT block, data FROM leakbound_accounts").fetchall():
+        accounts = np.frombuffer(data, ACCOUNT).copy()
+        change(accounts)
+        row = accounts.tobytes(), block
+        db.execute(f"UPDATE leakbound_accounts SET data = {mark} WHERE block = {mark}", row)
 
 
 def spend_is(value: float) -> Callable[[Any], None]:

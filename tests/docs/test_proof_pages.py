@@ -133,10 +133,12 @@ def test_the_index_has_every_mechanism_with_its_relation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "most", "top", "moved"), [(4, 4, 2, 1), (5, 3, 3, 1), (4, 3, 4, 1), (5, 2, 2, 2)]
-)
-def test_several_words_use_the_range_of_four_only_if_answers_have_two(
-    words: int, most: int, top: int, moved: int
+    ("words", "most", "top", "moved", "span"),
+    [(4, 3, 1, 1, 2), (5, 2, 1, 2, 2), (4, 4, 2, 1, 3), (5, 3, 3, 1, 3), (4, 3, 4, 1, 3),
+     (5, 2, 2, 2, 4)],
+)  # fmt: skip
+def test_joint_choices_lose_exactly_their_range(
+    words: int, most: int, top: int, moved: int, span: float
 ) -> None:
     """The exact loss over all counts up to `most` of the words, `top` of which are chosen, in
     order, and all neighbours: up to `moved` counts rise, and as many fall."""
@@ -158,8 +160,8 @@ def test_several_words_use_the_range_of_four_only_if_answers_have_two(
         for change in changes:
             if (counts + change).min() >= 0:
                 lost = max(lost, float(np.ptp(log_law(counts + change) - law)))
-    assert lost == pytest.approx(joint_range(top, moved), abs=1e-9)
-    assert joint_range(top, moved) == 2.0 + moved
+    assert lost == pytest.approx(span, abs=1e-9)
+    assert joint_range(top, moved) == span
 
 
 def test_a_rare_answer_uses_the_whole_epsilon() -> None:

@@ -73,17 +73,8 @@ def test_transformers_serve_is_found_out(port: int) -> None:
     program = shutil.which("transformers", path=str(Path(sys.executable).parent))
     if program is None:
         pytest.skip("transformers has no program here")
-    command = (
-        program,
-        "serve",
-        str(FOLDER),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--device",
-        "cpu",
-    )
+    where = ("--host", "127.0.0.1", "--port", str(port), "--device", "cpu")
+    command = (program, "serve", str(FOLDER), *where)
     with process(*command, health="/health", port=port):
         record = probe_endpoint(str(FOLDER), Endpoint((f"http://127.0.0.1:{port}/v1",)))
     assert record.holds("completions")

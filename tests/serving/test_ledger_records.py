@@ -294,15 +294,6 @@ def test_a_ledger_reports_what_was_spent_from_the_first_answer_on(
         report(place.folder / "none")
 
 
-def test_equal_rows_are_named_by_their_numbers() -> None:
-    rows = tuple(Example(text, "a") for text in "xyxzyx")
-    with pytest.raises(DataError, match=r"\(numbers 1 and 3, 2 and 5, 1 and 6\)"):
-        record_names(rows)
-    with pytest.raises(DataError, match=r"1 and 3, 1 and 4 and 1 more pairs\)"):
-        record_names(tuple(Example("x", "a") for _ in range(5)))
-    assert len(set(record_names(rows[:2]))) == 2
-
-
 @pytest.mark.parametrize(
     "again",
     [

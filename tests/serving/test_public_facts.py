@@ -206,14 +206,8 @@ def test_a_setting_of_audits_is_no_setting_of_answers(verb: str, setting: str, d
 
 def test_settings_of_answers_and_files_for_audits_too_are_taken(desk: Path) -> None:
     (desk / "audit.yaml").write_text("pairs: 3\nlabels: [urgent, other]\ndata: rows.jsonl\n")
-    votes = (
-        "--mechanism",
-        "report_noisy_max:partitions=10",
-        "--set",
-        "shots=5",
-        "--set",
-        "epsilon=2",
-    )
+    votes = ("--mechanism", "report_noisy_max:partitions=10", "--set", "shots=5")
+    votes += ("--set", "epsilon=2")
     found = refusal("answer", "--config", "audit.yaml", *votes, "x")
     assert "10 partitions need at least as many examples" in found
 

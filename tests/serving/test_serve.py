@@ -258,16 +258,8 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-ROUNDS = (
-    "--data",
-    "rows.jsonl",
-    "--labels",
-    "odd,plain",
-    "--mechanism",
-    "report_noisy_max",
-    "--model",
-    "pocket",
-)
+ROUNDS = ("--data", "rows.jsonl", "--labels", "odd,plain", "--mechanism", "report_noisy_max",
+          "--model", "pocket")  # fmt: skip
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -390,16 +382,8 @@ def test_answer_prints_the_answer_and_the_price_and_exits_5_when_it_is_spent(des
 
 
 def test_a_crash_between_spend_and_release_has_lost_the_budget(desk: Path) -> None:
-    args = (
-        "answer",
-        "--data",
-        "rows.jsonl",
-        "--system",
-        "python:dies.py:f",
-        "--budget",
-        "inf",
-        "what",
-    )
+    system = ("--data", "rows.jsonl", "--system", "python:dies.py:f")
+    args = ("answer", *system, "--budget", "inf", "what")
     assert cli(*args, cwd=desk).returncode == 9
     ledger = Ledger(desk / "leakbound-ledger.sqlite", float("inf"), 1e-5)
     assert ledger.state().answers == 1

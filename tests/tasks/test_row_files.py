@@ -158,8 +158,7 @@ def test_a_table_that_unpacks_to_all_memory_gets_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
 ) -> None:
     """Long texts that are packed, or one that stands once for all rows: 20 MB in a few kB."""
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet, pyarrow = map(pytest.importorskip, ("pyarrow.parquet", "pyarrow"))
     monkeypatch.setattr(row_files, "MOST_UNPACKED", 8 << 20)
     count, size = (20, 1 << 20) if stated else (20_000, 1 << 10)
     once = pyarrow.DictionaryArray.from_arrays([0] * count, ["x" * size])

@@ -65,10 +65,9 @@ class Accounts:
         if finite and not by_content and self.record_id is None and not _is_bundled(design):
             raise UsageError(
                 "a finite --budget needs --record-id COLUMN or --by-content: each record has one "
-                "budget, and what names a record is yours to say. With --record-id, it is a field "
-                "of the rows that a person or account never changes. With --by-content, it is the "
-                "content of a row (but for case and white space), so a row that is changed, and "
-                "each row of one person, has a budget of its own."
+                "budget, and what names it is yours to say. COLUMN is a field that never changes "
+                "for a person or account. By content (but for case and white space), a row that "
+                "is changed, and each row of one person, has a budget of its own."
             )
 
 

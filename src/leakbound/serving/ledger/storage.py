@@ -291,9 +291,8 @@ def _fold(content: Any) -> Any:
 
 
 def _is_unseen(one: str) -> bool:
-    if one.isspace():
-        return False
-    return category(one) in ("Cf", "Cc") or UNSEEN.match(one) is not None
+    kind = category(one) in ("Cf", "Cc") or UNSEEN.match(one)
+    return bool(kind) and not one.isspace()
 
 
 def _refuse_copies(contents: Sequence[str]) -> None:
