@@ -367,7 +367,7 @@ def test_a_log_that_unpacks_to_all_memory_gets_a_sentence(
         packed.writestr("summaries.json", bytes(2 << 20))
         packed.writestr("header.json", bytes(2 << 20))
     assert log.stat().st_size < 10_000
-    monkeypatch.setattr("leakbound_hosts.inspect.rates.MOST_UNPACKED", 3 << 20)
+    monkeypatch.setattr("leakbound_hosts.inspect.stopping.MOST_UNPACKED", 3 << 20)
     for read in (result_of_log, partial(compare_logs, log)):
         with pytest.raises(DataError, match="unpacks to more than 3 MB; evaluate fewer samples"):
             read(log)

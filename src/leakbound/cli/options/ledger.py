@@ -50,7 +50,6 @@ class Accounts:
         return [_id(row, self.record_id) for row in islice(rows, shots)]
 
     def require_named(self, by_content: bool, budget: float | None, design: Design) -> None:
-        """Where a budget can be spent, the owner of the rows says whose it is."""
         if by_content and self.record_id is not None:
             raise UsageError(
                 "--record-id and --by-content both say which record a row belongs to; leave one of "

@@ -139,7 +139,6 @@ def _unpack(file: Path, content: bytes) -> bytes:
 
 
 def require_small(file: Path, size: int) -> None:
-    """Refuse what unpacks to more memory than there may be."""
     if size > MOST_UNPACKED:
         raise DataError(
             f"the data file {str(file)!r} unpacks to more than {MOST_UNPACKED >> 20} MB; unpack it "

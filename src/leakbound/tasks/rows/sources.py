@@ -280,7 +280,7 @@ def _parquet(file: Path) -> Iterator[SourceRow]:
 
 
 def _length(value: object) -> int:
-    """Bytes of a value, roughly: a dictionary in the file may hold it once for all rows."""
+    # bytes, roughly: a dictionary in the file may hold a value once for all rows
     if isinstance(value, dict):
         return sum(map(_length, value.values()))
     if isinstance(value, list):

@@ -13,7 +13,7 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.design.pairs import LATE
 from leakbound.errors import DataError, StoreError
 from leakbound_hosts.inspect.pairs import KEY, PairAnswers, RunningAudit
-from leakbound_hosts.inspect.rates import open_log
+from leakbound_hosts.inspect.stopping import open_log
 
 
 def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, TypeVar
-from zipfile import BadZipFile, ZipFile
 
-from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.log import EvalLog
 from inspect_ai.scorer import SampleScore, Score, value_to_float
 from inspect_ai.util import EarlyStop
 
 from leakbound.errors import DataError, UsageError
-from leakbound_hosts.inspect.stopping import active_model, require_one_epoch
+from leakbound_hosts.inspect.stopping import active_model, open_log, require_one_epoch
 from leakbound_hosts.rates import PlannedRateTest, RateBounds, RateTest, rate_bounds
 
-MOST_UNPACKED = 1 << 31  # bytes of a packed log, as it states them
 T = TypeVar("T")
 AnyRateTest: TypeAlias = RateTest | PlannedRateTest
 
@@ -172,17 +169,6 @@ def compare_logs(
 
 def _open(log: EvalLog | str | Path) -> EvalLog:
     return log if isinstance(log, EvalLog) else open_log(log)
-
-
-def open_log(log: str | Path) -> EvalLog:
-    """A log as inspect_ai reads it, unless it is packed and unpacks to too much."""
-    with suppress(OSError, BadZipFile), ZipFile(log) as packed:
-        if sum(one.file_size for one in packed.infolist()) > MOST_UNPACKED:
-            raise DataError(
-                f"the log {str(log)!r} unpacks to more than {MOST_UNPACKED >> 20} MB; evaluate "
-                "fewer samples in one log, or read it with inspect_ai and give its EvalLog."
-            )
-    return read_eval_log(str(log))
 
 
 def _scores(log: EvalLog, scorer: str | None) -> list[float | None]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+from zipfile import BadZipFile, ZipFile
 
+from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import get_model
 from inspect_ai.util import EarlyStop
 
-from leakbound.errors import UsageError
+from leakbound.errors import DataError, UsageError
 from leakbound_hosts.inspect.pairs import KEY, PairAnswers, RunningAudit
 
 
@@ -110,3 +114,16 @@ class StopWhenRejected:
             "rejected": audit.ended, "e_value": audit.e_value, "pairs": audit.pairs,
             "pairs_not_counted": audit.held,
         }  # fmt: skip
+
+
+MOST_UNPACKED = 1 << 31  # bytes of a packed log, as it states them
+
+
+def open_log(log: str | Path) -> EvalLog:
+    with suppress(OSError, BadZipFile), ZipFile(log) as packed:
+        if sum(one.file_size for one in packed.infolist()) > MOST_UNPACKED:
+            raise DataError(
+                f"the log {str(log)!r} unpacks to more than {MOST_UNPACKED >> 20} MB; evaluate "
+                "fewer samples in one log, or read it with inspect_ai and give its EvalLog."
+            )
+    return read_eval_log(str(log))
