@@ -42,7 +42,7 @@ def usual_state(ledger: str) -> Path:
 
 
 def seconds_of(chosen: str, longest_row: int | None, private: PrivateICL) -> float | None:
-    """What --reply-after means; None for as soon as an answer is made."""
+    # None for as soon as an answer is made
     if longest_row is not None and chosen != AUTO:
         raise UsageError(
             f"--longest-row is for --reply-after {AUTO}, which is {chosen}; leave it out."
