@@ -9,7 +9,7 @@ from commands import cli
 
 pytestmark = [pytest.mark.process, pytest.mark.torch]
 
-BUNDLED = "on pocket (bundled with leakbound: it is not your model)"
+BUNDLED = "on pocket (test model, not yours)"
 DEFAULT = "; claim: ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
 STATED = " at δ = 1e-05 (stated by the operator)"
 FEW = ("--pairs", "2", "--shots", "2", "--controls", "1")
@@ -62,8 +62,8 @@ LINES = {
     ),
     "gate, two": (
         ("gate", "one", "own", "--max-epsilon", "1"),
-        "GATE (2 inconclusive): few_shot, python:app.py:answer on pocket (bundled with leakbound: "
-        f"it is not your model), the system's own model{DEFAULT}, ε = 2{STATED}",
+        "GATE (2 inconclusive): few_shot, python:app.py:answer on pocket (test model, "
+        f"not yours), the system's own model{DEFAULT}, ε = 2{STATED}",
     ),
     "compare": (("compare", "many"), f"COMPARISON: few_shot, zero_shot {BUNDLED}{DEFAULT}"),
     "compare, sweeps": (

@@ -76,7 +76,7 @@ def test_a_card_of_the_bundled_model_says_that_it_is_not_the_readers(
 ) -> None:
     of = {**record.provenance, "model": "pocket"}
     bundled = record.model_copy(update={"provenance": of})
-    said = "few_shot on pocket (bundled with leakbound: it is not your model); claim: ε = 1"
+    said = "few_shot on pocket (test model, not yours); claim: ε = 1"
     assert said in displayed("bundled", bundled=bundled)["text/html"]
     assert said in str(bundled).splitlines()[0]
 

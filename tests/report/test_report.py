@@ -53,9 +53,11 @@ def test_the_summary_says_verdict_bound_kind_and_limit(
     records: list[leakbound.AuditResult],
 ) -> None:
     text = summary(records[0])
-    assert text.startswith("VIOLATION")
-    assert "≥ 2.93 at δ = 1e-05 with 95% confidence; claimed: 1" in text
-    assert "A lower bound, for these attacks" in text
+    assert text.startswith("✗ VIOLATION")
+    assert re.search(r"leak ε +≥ 2.93 +claim 1", text)
+    assert "A lower bound for these attacks only" in text
+    whole = summary(records[0], verbose=True)
+    assert "ε(δ=1e-05) ≥ 2.93 with 95% confidence; claimed: 1." in whole
     assert "no violation" in comparison_table(records)
 
 

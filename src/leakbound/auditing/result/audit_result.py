@@ -43,7 +43,7 @@ from leakbound.auditing.result.sentences import (
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
-from leakbound.auditing.store.folder import key_hash, key_id
+from leakbound.auditing.store.folder import first_day, key_hash, key_id, load_manifest
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
@@ -418,8 +418,10 @@ def attack_facts(attack: ScoredAttack, mechanism: str, questions: int) -> dict[s
 def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) -> dict[str, str]:
     """Versions of what computed a result, and what it was computed from."""
     folder = store.folder
+    begun = first_day(folder, load_manifest(folder)["evidence"])
     return {
         "leakbound": __version__,
+        **({} if begun is None else {"begun": begun}),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -5,7 +5,9 @@ What rows, models and files say is shown on a terminal, never obeyed.
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import json
 import logging
 import os
@@ -48,6 +50,29 @@ def escape(json: str) -> str:
 
 def _commands(c: str) -> bool:
     return c not in "\n\t" and (unicodedata.category(c) in ("Cc", "Cs") or c in TURNS)
+
+
+# what stands for signs that the encoding of a terminal or pipe lacks; "?" for others
+PLAIN = {
+    "ε": "eps", "δ": "delta", "μ": "mu", "λ": "lambda", "≥": ">=", "≤": "<=", "×": "x",
+    "✗": "x", "✓": "+", "·": "-", "…": "...", "–": "-", "—": "-", "→": "->", "“": '"', "”": '"',
+    "’": "'", "█": "#", **dict.fromkeys("▏▎▍▌▋▊▉", "#"),
+}  # fmt: skip
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c, "?") for c in unknown), error.end
+
+
+def write_any_text() -> None:
+    """Let both streams write every text, whatever their encoding is."""
+    codecs.register_error("leakbound", _plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="leakbound")
 
 
 def say(text: str, err: bool = False) -> None:
@@ -146,8 +171,10 @@ def emit(value: object) -> None:
         from pydantic_core import to_jsonable_python  # not for help
 
         plain = to_jsonable_python(value, inf_nan_mode="strings")
-        text = json.dumps(plain, indent=2, ensure_ascii=False)
-        click.echo(escape(text), file=meta[SCREEN])
+        screen = meta[SCREEN]
+        ascii_only = codecs.lookup(screen.encoding or "utf-8").name != "utf-8"
+        text = json.dumps(plain, indent=2, ensure_ascii=ascii_only)
+        click.echo(escape(text), file=screen)
 
 
 def is_verbose() -> bool:

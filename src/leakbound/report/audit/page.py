@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakbound.auditing.result.record import is_withheld
 from leakbound.auditing.result.sentences import (
     MOST_ODDS,
     attack_classes,
@@ -26,6 +27,7 @@ from leakbound.auditing.result.sentences import (
 from leakbound.gating.compare import flat_settings
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
+from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
@@ -36,7 +38,6 @@ from leakbound.report.audit.words import (
     estimate_row,
     limits_of,
     reason_sentences,
-    remedy,
     setup_sentence,
 )
 from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.result.record import EValuePath
+    from leakbound.auditing.result.record import EValuePath, TrialView
     from leakbound.estimators.exact import Profile
 
 GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
@@ -271,6 +272,7 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
             claim=claim_words(subjects),
             stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
             cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
+            day=", ".join(dict.fromkeys(day for one in results if (day := _day(one)))),
         ),
         answers=answers, overview_head=OVERVIEW,
         overview=[_overview(at, result) for at, result in enumerate(results, start=1)],
@@ -280,6 +282,11 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
         reference_head=REFERENCE_HEAD,
         limits=limits_of(results), cut=cut,
     )  # fmt: skip
+
+
+def _day(result: AuditResult) -> str:
+    """On which the audit began; older records do not say."""
+    return result.provenance.get("begun", "")
 
 
 def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
@@ -313,10 +320,11 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "attacker": attacker_sentence(result),
         "odds": odds_sentence(result),
         "bound": bound_sentence(result),
-        "remedy": sentence(remedy(result)) if result.verdict == "violation" else "",
+        "remedy": _remedy(result),
+        "leaked": _leaked_trial(result),
         "setup": setup_sentence(result),
         "checked": check_sentence(result),
-        "verdict": verdict_words(result),
+        "verdict": verdict_words(result).replace("_", " "),
         "reasons": reason_sentences(result),
         "main": drawn[:1],
         "figures": drawn[1:],
@@ -329,6 +337,29 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "prompt": tuple(IMAGE.split(result.example_prompt)),
         "settings": flat_settings(result.spec),
     }
+
+
+def _remedy(result: AuditResult) -> tuple[tuple[str, str], ...]:
+    """What to do about a verdict: names and sentences."""
+    if result.verdict == "violation":
+        names = ("What leaked", "What to change", "What shows that it is fixed")
+        leaked, change, command = remedy(result)
+        fixed = f"{command} (the same audit of the changed system; it ends with 0)"
+        return tuple(zip(names, (sentence(leaked), sentence(change), fixed), strict=True))
+    step = next_step(result) if result.verdict == "inconclusive" else ""
+    return (("What decides it", step),) if step else ()
+
+
+def _leaked_trial(result: AuditResult) -> TrialView | None:
+    """The first trial whose two answers show the leak, where the run keeps both."""
+    if result.verdict != "violation" or result.reading.of == "distribution":
+        return None
+    for trial in result.trials:
+        wrong = result.reading.of == "score" and trial.right not in (None, (True, True))
+        one, other = trial.answers
+        if one != other and not wrong and not any(map(is_withheld, trial.answers)):
+            return trial
+    return None
 
 
 def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
