@@ -108,7 +108,7 @@ def test_in_a_browser(browser: Any, text: str, tmp_path: Path) -> None:
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )
     assert width[0] <= width[1]
-    browser.find_element("tag name", "summary").click()
+    browser.find_element("css selector", ".trials summary").click()
     assert "Input:" in browser.find_element("tag name", "pre").text
     problems = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     assert not problems

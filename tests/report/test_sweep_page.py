@@ -224,7 +224,7 @@ def test_the_facts_name_the_system_its_model_and_who_made_the_claims(point: Swee
 
 def test_a_sweep_without_a_result_names_what_was_asked(point: SweepPoint) -> None:
     assert sweep_summary(made([], {"epsilon": (1, 2)})).startswith(
-        "SWEEP (4 refused): report_noisy_max on pocket (bundled with leakbound"
+        "SWEEP (4 refused): report_noisy_max on pocket (test model, not yours)"
     )
 
 

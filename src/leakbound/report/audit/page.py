@@ -340,14 +340,13 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
 
 
 def _remedy(result: AuditResult) -> tuple[tuple[str, str], ...]:
-    """What to do about a verdict: names and sentences."""
+    """What to do about a verdict: names and texts, the last of which is a command."""
     if result.verdict == "violation":
-        names = ("What leaked", "What to change", "What shows that it is fixed")
         leaked, change, command = remedy(result)
-        fixed = f"{command} (the same audit of the changed system; it ends with 0)"
-        return tuple(zip(names, (sentence(leaked), sentence(change), fixed), strict=True))
+        texts = f"{sentence(leaked)}.", f"{sentence(change)}.", command
+        return tuple(zip(("What leaked", "What to change", "Then check"), texts, strict=True))
     step = next_step(result) if result.verdict == "inconclusive" else ""
-    return (("What decides it", step),) if step else ()
+    return (("What to do next", step),) if step else ()
 
 
 def _leaked_trial(result: AuditResult) -> TrialView | None:

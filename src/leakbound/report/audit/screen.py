@@ -87,7 +87,8 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
         yield "leak μ", f"≥ {mu:<9} guarantee {other}"
     if (bound.epsilon or 0.0) > 0:
         odds, allowed = odds_beside(result)
-        yield "odds", f"a record was used: × {odds} or more; the claim allows {allowed}"
+        factor = odds if odds == "a million" else f"× {odds}"
+        yield "odds", f"a record was used: {factor} or more; the claim allows {allowed}"
     yield "reason", _why(result)
     yield "checked", " · ".join(_checks(result, seconds))
     yield "stored", result.reused.strip()
@@ -109,7 +110,7 @@ def _attacker(result: AuditResult) -> Iterator[tuple[str, str]]:
     name, by, luck = "attacker right", "", read.guesses // 2
     if read.of == "codes":
         where = f" in {read.channel}" if read.channel else ""
-        name, by, luck = "random code quoted", f" replies{where}", 0
+        name, by, luck = "code quoted", f" replies{where}", 0
     elif read.compares:
         by = f" pairs, by {read.words}"
     elif bound.of == "distribution":
@@ -130,13 +131,14 @@ def _bar(share: float, room: int) -> str:
 def _why(result: AuditResult) -> str:
     """What the numbers do not say by themselves; whole sentences stand behind -v."""
     use, claim = result.use, result.claim
-    first, *_ = re.split(r"(?<=[.:]) ", result.sentences[0], maxsplit=1)
+    first = re.split(r"(?<=[.:]) ", result.sentences[0])[0]
     if result.verdict == "violation":
         return "" if (result.bound.epsilon or 0.0) > claim.epsilon else sentence(first)
     if result.verdict == "inconclusive":
         left = len(result.sentences) - 1
         rest = f" {left} more: -v." if left else ""
-        return f"{(result.reason or '').replace('_', ' ')}: {first.rstrip(':')}{rest}"
+        first = first.partition("; ")[0].rstrip(".:")
+        return f"{(result.reason or '').replace('_', ' ')}: {first}.{rest}"
     if use is not None:
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
         return (
