@@ -74,7 +74,6 @@ def facts(
 
 
 def report_day() -> str:
-    """The day on which a report is written."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
     return now.date().isoformat()

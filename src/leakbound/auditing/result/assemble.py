@@ -148,14 +148,13 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
             "simulated_outputs": sum(one.size for one in both),
             "background_copies": prepared.pairs.copies.count,
             "looks": len(seen.prior),
-            **_needed(seen, found),
+            **_pairs_of_perfect_attack(seen, found),
             **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
         },
     }
 
 
-def _needed(seen: OnePass, found: Assessment) -> dict[str, int]:
-    """Of an audit with too few pairs, how many a perfect attack needs."""
+def _pairs_of_perfect_attack(seen: OnePass, found: Assessment) -> dict[str, int]:
     few = found.conclusion.reason == "too_few_trials"
     needed = seen.prepared.estimator.pairs_needed(seen.design) if few else None
     return {} if needed is None else {"pairs_needed": needed}

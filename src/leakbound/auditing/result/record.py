@@ -191,7 +191,6 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
 
 
 def is_withheld(answer: str) -> bool:
-    """Whether a view says only how long an answer was."""
     return answer.startswith(WITHHELD)
 
 

@@ -60,7 +60,6 @@ class _GivenRuns:
         return found, refused
 
     def tell(self) -> None:
-        """Name the unfinished runs on standard error."""
         if self.unfinished:
             number = f"{len(self.unfinished)} of {len(self.all)}"
             say(f"leakbound: {number} unfinished: {', '.join(self.names)}", err=True)

@@ -68,7 +68,6 @@ def _plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 def write_any_text() -> None:
-    """Let both streams write every text, whatever their encoding is."""
     codecs.register_error("leakbound", _plainly)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -76,7 +75,6 @@ def write_any_text() -> None:
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print a line that may hold text of rows, models or files."""
     click.echo(printable(text), err=err)
 
 
@@ -178,13 +176,11 @@ def emit(value: object) -> None:
 
 
 def is_verbose() -> bool:
-    """Whether the running command prints more than usual."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(VERBOSE))
 
 
 def is_quiet() -> bool:
-    """Whether the running command prints neither text nor progress."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(QUIET))
 

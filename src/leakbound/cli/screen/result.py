@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_result(record: AuditResult, code: int | None = None, seconds: float | None = None) -> None:
-    from leakbound.report.audit.screen import WIDTH, styled, summary  # not for help
+    from leakbound.report.audit.screen import WIDTH, in_colours, summary  # not for help
 
     on_screen = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if on_screen else WIDTH
@@ -25,4 +25,4 @@ def show_result(record: AuditResult, code: int | None = None, seconds: float | N
     from rich.console import Console
 
     screen = Console(highlight=False, soft_wrap=True)  # it obeys TERM
-    screen.print(styled(printable(text), record.verdict))
+    screen.print(in_colours(printable(text), record.verdict))

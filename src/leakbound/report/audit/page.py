@@ -67,7 +67,6 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def roc_figure(result: AuditResult) -> str:
-    """The ROC curve of simulated outputs, the highest that the claim allows, and error limits."""
     figure, axes = canvas("false-positive rate", "true-positive rate")
     claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
     name = f"claim: ε={claim.value:g}, δ={claim.delta:g}"
@@ -88,14 +87,12 @@ def roc_figure(result: AuditResult) -> str:
 
 
 def _unit_square(axes: Axes, edge: float) -> None:
-    """The rates of a guess, as a line in a square from 0 to 1."""
     axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
     axes.set(xlim=(-edge, 1 + edge), ylim=(-edge, 1 + edge))
     legend(axes, "lower right")
 
 
 def histogram_figure(result: AuditResult) -> str:
-    """The share of outputs by score, with the canary in the context and without it."""
     figure, axes = canvas(f"score: {result.attack['score']}", "share of outputs")
     curves = result.curves
     for shares, color, name in (
@@ -112,7 +109,6 @@ def histogram_figure(result: AuditResult) -> str:
 
 
 def e_value_figure(path: EValuePath, mechanism: str) -> str:
-    """ln of the e-value, pair by pair, and the level that rejects."""
     figure, axes = canvas("paired trials", "ln of the e-value")
     axes.plot((0, *path.pairs), (0.0, *path.log_e_values), color=MEMBER, lw=2, label="e-value")
     level = f"rejected above {path.level:.3g}"
@@ -123,7 +119,6 @@ def e_value_figure(path: EValuePath, mechanism: str) -> str:
 
 
 def profile_figure(profile: Profile, result: AuditResult) -> str:
-    """The exact δ(ε) of the paired trials, mean and worst, with the claim as a point."""
     figure, axes = canvas("ε", "δ(ε) of the pair")
     for values, color, name in (
         (profile.worst, MEMBER, "worst pair"),
@@ -146,7 +141,6 @@ TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
 
 
 def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
-    """The classes of attack, each with what was done or how it is done."""
     done = f"yes, {result.counts['model_calls']} calls"
     return tuple(
         (one.name, done, "") if one.tried else (one.name, "no", one.how)
@@ -155,7 +149,6 @@ def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
 
 
 def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
-    """What standards and guidelines ask, each with what this audit says."""
     return tuple(
         (
             f"{one.document}: {one.item}",
@@ -175,7 +168,6 @@ def is_binary(result: AuditResult) -> bool:
 
 
 def rates_figure(result: AuditResult) -> str:
-    """Both rates of the attack with their intervals, and the region that the claim allows."""
     figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
     claim = ApproxDP(result.claim.epsilon, result.claim.delta)
     top = trade_off(claim, GRID)
@@ -272,7 +264,9 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
             claim=claim_words(subjects),
             stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
             cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
-            day=", ".join(dict.fromkeys(day for one in results if (day := _day(one)))),
+            day=", ".join(dict.fromkeys(
+                day for one in results if (day := one.provenance.get("begun", ""))
+            )),
         ),
         answers=answers, overview_head=OVERVIEW,
         overview=[_overview(at, result) for at, result in enumerate(results, start=1)],
@@ -284,13 +278,7 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
     )  # fmt: skip
 
 
-def _day(result: AuditResult) -> str:
-    """On which the audit began; older records do not say."""
-    return result.provenance.get("begun", "")
-
-
 def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
-    """A line of the table of several systems."""
     mu, claim = result.guarantee.mu, result.claim
     bound, claimed = beside(result.bound.epsilon, claim.epsilon)
     return (
@@ -303,7 +291,6 @@ def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
 
 
 def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, object]:
-    """One audit of the page, in the words of the template."""
     drawn, gaussian = trial_figures(result), result.guarantee.mu is not None
     if result.profile is not None:
         drawn.append((profile_figure(result.profile, result), PROFILE))
@@ -321,7 +308,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "odds": odds_sentence(result),
         "bound": bound_sentence(result),
         "remedy": _remedy(result),
-        "leaked": _leaked_trial(result),
+        "leaked": _trial_that_leaks(result),
         "setup": setup_sentence(result),
         "checked": check_sentence(result),
         "verdict": verdict_words(result).replace("_", " "),
@@ -340,7 +327,6 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
 
 
 def _remedy(result: AuditResult) -> tuple[tuple[str, str], ...]:
-    """What to do about a verdict: names and texts, the last of which is a command."""
     if result.verdict == "violation":
         leaked, change, command = remedy(result)
         texts = f"{sentence(leaked)}.", f"{sentence(change)}.", command
@@ -349,8 +335,7 @@ def _remedy(result: AuditResult) -> tuple[tuple[str, str], ...]:
     return (("What to do next", step),) if step else ()
 
 
-def _leaked_trial(result: AuditResult) -> TrialView | None:
-    """The first trial whose two answers show the leak, where the run keeps both."""
+def _trial_that_leaks(result: AuditResult) -> TrialView | None:
     if result.verdict != "violation" or result.reading.of == "distribution":
         return None
     for trial in result.trials:

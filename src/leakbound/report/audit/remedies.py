@@ -1,8 +1,4 @@
-"""What leaked, what to change, and the command that shows that the change helped: one table.
-
-`remedy` reads the three sentences of a violation, and `next_step` the command that an inconclusive
-audit lacks.
-"""
+"""What leaked, what to change, and the command that shows that the change helped: one table."""
 
 from __future__ import annotations
 
@@ -56,16 +52,13 @@ CHANGES = (
 
 
 class Remedy(NamedTuple):
-    """Of a violation."""
-
     leaked: str
     change: str
     command: str
 
 
 def remedy(result: AuditResult) -> Remedy:
-    """By what was read, from which kind of system, with which mechanism."""
-    read, mechanism = _reading(result), result.attack["mechanism"]
+    read, mechanism = _name_of_reading(result), result.attack["mechanism"]
     known = {"channel": result.reading.channel, "stated": result.guarantee.epsilon}
     keys = (read, _kind(result), mechanism)
     change, options = next(
@@ -78,7 +71,7 @@ def remedy(result: AuditResult) -> Remedy:
     return Remedy(leaked, change.format(**known), again)
 
 
-def _reading(result: AuditResult) -> str:
+def _name_of_reading(result: AuditResult) -> str:
     read = result.reading
     if read.channel not in ("", "answer", REPLY):
         return "seconds" if "seconds" in read.channel else "channel"
@@ -101,7 +94,6 @@ GIVEN = re.compile(r"(?:--[a-z][a-z-]+ (?!and\b|or\b|in\b|which\b|with\b)[a-z_][
 
 
 def next_step(result: AuditResult) -> str:
-    """The command that an inconclusive audit lacks: with what its own sentence asks for."""
     why, counts = result.sentences[0], result.counts
     if given := GIVEN.search(why):
         seed = f" --seed {result.spec['seed'] + 1}" * ("another --seed" in why)

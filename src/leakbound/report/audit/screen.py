@@ -41,11 +41,6 @@ def summary(
     result: AuditResult, verbose: bool = False, *, code: int | None = None,
     seconds: float | None = None, width: int = WIDTH,
 ) -> str:  # fmt: skip
-    """The result of an audit; all of its sentences where `verbose`.
-
-    code: the exit code of the command, seconds: what it took, and width: columns of the screen,
-    where they are known.
-    """
     if verbose:
         return all_sentences(result)
     width = max(LEAST, min(width, WIDTH))
@@ -61,10 +56,10 @@ def summary(
     elif (result.bound.epsilon or 0.0) > 0:
         last = "A lower bound for these attacks only"
     rows += [_fill(f"{last}; {untried} of attack not tried. More: -v", width, "   ", "   ")]
-    return "\n".join([_heading(result, code, width), *rows])
+    return "\n".join([_first_line(result, code, width), *rows])
 
 
-def _heading(result: AuditResult, code: int | None, width: int) -> str:
+def _first_line(result: AuditResult, code: int | None, width: int) -> str:
     verdict, subject = verdict_text(result.verdict).upper(), subject_of(result)
     system = subject.system if subject.model is None else systems_words([subject])
     text = f"{SIGNS[result.verdict]} {verdict}   {system}"
@@ -75,7 +70,6 @@ def _heading(result: AuditResult, code: int | None, width: int) -> str:
 
 
 def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str]]:
-    """Names and texts, in their order; rows without a text are left out."""
     bound, claim, guarantee = result.bound, result.claim, result.guarantee
     yield from _attacker(result)
     shown, limit = beside(bound.epsilon, claim.epsilon)
@@ -101,7 +95,6 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
 
 
 def _attacker(result: AuditResult) -> Iterator[tuple[str, str]]:
-    """How often the attacker was right, by the reading of the bound, and how replies differ."""
     read, bound = guesses_of(result), result.reading
     if not read.guesses:
         if bound.of == "distribution":
@@ -129,7 +122,6 @@ def _bar(share: float, room: int) -> str:
 
 
 def _why(result: AuditResult) -> str:
-    """What the numbers do not say by themselves; whole sentences stand behind -v."""
     use, claim = result.use, result.claim
     first = re.split(r"(?<=[.:]) ", result.sentences[0])[0]
     if result.verdict == "violation":
@@ -168,7 +160,6 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
 
 
 def _row(name: str, text: str, width: int) -> str:
-    """A row, whose name stands above its text where the screen is narrow."""
     if width < 3 * NAMES:
         return _fill(f"{name}: {' '.join(text.split())}", width, "   ", "     ")
     return _fill(text, width, f"   {name:<{NAMES - 3}}", " " * NAMES)
@@ -189,7 +180,7 @@ KEPT = re.compile(r"[×≥] \S+|ε = \S+|exit \d+|--[a-z-]+ \S+")  # on one line
 ROW = re.compile(r"^   \S+(?: \S+){0,2}(?=  )", re.M)
 
 
-def styled(text: str, verdict: str) -> Text:
+def in_colours(text: str, verdict: str) -> Text:
     """The same text in colours: the verdict, its bar, and names of rows."""
     from rich.text import Text
 

@@ -92,7 +92,6 @@ def check_sentence(result: AuditResult) -> str:
 
 
 def bound_sentence(result: AuditResult) -> str:
-    """The bound beside the claim."""
     bound, claim = result.bound, result.claim
     shown, claimed = beside(bound.epsilon, claim.epsilon)
     text = (
@@ -105,7 +104,6 @@ def bound_sentence(result: AuditResult) -> str:
 
 
 def setup_sentence(result: AuditResult) -> str:
-    """What was tried."""
     attack, counts = result.attack, result.counts
     return (
         f"{_trials(result)}; query {attack['query']}, score {attack['score']} "
@@ -131,7 +129,6 @@ def _trials(result: AuditResult) -> str:
 
 
 def channel_row(channel: ChannelResult) -> tuple[str, ...]:
-    """One line of the table by channel."""
     reason = "" if channel.reason is None else f" ({channel.reason})"
     controls = channel.controls
     late = "seen" if controls.seen_late else "seen, later not"
@@ -145,7 +142,6 @@ def channel_row(channel: ChannelResult) -> tuple[str, ...]:
 
 
 def channels_sentence(result: AuditResult) -> str:
-    """How the table by channel is read."""
     if not result.channels:
         return ""
     one = result.channels[0].bound.confidence or 0.0
@@ -166,7 +162,6 @@ def _one_run(result: AuditResult) -> bool:
 
 
 def estimate_row(estimate: Estimate, numbers: Mapping[str, int], gaussian: bool) -> tuple[str, ...]:
-    """An estimate as cells under ESTIMATE_HEAD."""
     implied = gaussian and estimate.epsilon is None and IMPLIED in estimate.details
     epsilon = estimate.details[IMPLIED] if implied else estimate.epsilon
     return (
@@ -189,7 +184,6 @@ HEAD = (
 
 
 def all_sentences(result: AuditResult) -> str:
-    """Everything that an audit says, as `-v` shows it."""
     lines = [first_line(verdict_words(result), [subject_of(result)])]
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     lines += [f"  {one}" for one in meaning if one]
@@ -211,7 +205,6 @@ def all_sentences(result: AuditResult) -> str:
 
 
 def comparison_table(results: Sequence[AuditResult]) -> str:
-    """Several audits as a table."""
     rows = [
         (
             system_name(r),
