@@ -18,6 +18,7 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.decide.decide import ContextUse
 from leakbound.auditing.decide.obstacles import Reason
 from leakbound.auditing.receipts import load_result
+from leakbound.auditing.result.audit_result import Finding
 from leakbound.auditing.result.record import TrialView
 from leakbound.report import page, summary
 from leakbound.report.audit.remedies import CHANGES, LEAKED, remedy
@@ -79,6 +80,16 @@ def test_every_reason_fits_the_screen(reason: str, width: int) -> None:
     assert "1 more: -v" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= max(32, min(width, 80))
     assert in_colours(text, "inconclusive").plain == text
+
+
+def test_findings_are_said_or_named() -> None:
+    """A judge that refuses all makes a verdict worthless; labels that were inferred are a note."""
+    findings = (Finding("judge_refuses_all", "it refuses all."), Finding("one_build", "hidden."),
+                Finding("noise_misfit", RECORD.sentences[0]))  # fmt: skip
+    text = summary(RECORD.model_copy(update={"findings": findings}))
+    assert [line.split(maxsplit=1)[1] for line in text.splitlines() if line[3:7] == "also"] == [
+        "It refuses all.", "One build: -v",
+    ]  # fmt: skip
 
 
 STEPS = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from leakbound.auditing.result.audit_result import BESIDE
 from leakbound.auditing.result.sentences import (
     attack_classes,
     guesses_of,
@@ -47,8 +48,12 @@ def summary(
     rows = [_row(name, text, width) for name, text in _rows(result, seconds) if text]
     table = align(CHANNEL_HEAD, *map(channel_row, result.channels)) if result.channels else ""
     rows += [f"   {line}" for line in table.splitlines()]
-    also = (*result.beside, *result.warnings)
-    rows += [_row("also", sentence(text), width) for text in also if text not in result.sentences]
+    why = " ".join(result.sentences)
+    also = [one for one in (*result.beside, *result.warnings) if one not in why]
+    other = [one for one in result.findings if one.sentence not in why]
+    names = ", ".join(one.code.replace("_", " ") for one in other if one.code not in BESIDE)
+    also += [f"{names}: -v"] * bool(names)
+    rows += [_row("also", sentence(text), width) for text in also]
     untried = number_of(sum(not one.tried for one in attack_classes(result)), "kind")
     last = "No proof that nothing leaks"
     if result.verdict == "no_violation":
@@ -145,9 +150,9 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
     above = (result.bound.epsilon or 0.0) > 0
     rarely = result.reason == "seen_only_in_bulk"  # a bound may be above 0 all the same
     if controls is not None and (controls.seen_once or (above and not rarely)):
-        yield "sees one copy"
+        yield "one planted copy seen"
     elif controls is not None and controls.p_value is not None:
-        yield "sees only full contexts" if controls.seen else "canary not seen"
+        yield "only full contexts seen" if controls.seen else "planted canary not seen"
     if "builds" in counts:
         yield f"{counts['canaries']} canaries in one run"
     else:
