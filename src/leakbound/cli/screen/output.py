@@ -143,7 +143,7 @@ OUTPUT_OPTIONS = (
         VERBOSE,
         "-v",
         "--verbose",
-        text="Print the version and the given options on standard error.",
+        text="Print all sentences of a result, and on standard error the version and the options.",
     ),
 )
 
