@@ -122,6 +122,8 @@ def test_each_remedy_names_what_leaked_what_to_change_and_what_shows_it() -> Non
     assert "take logs out of" in remedy(of(readings[-1])).change
     model = of(readings[0], provenance={**RECORD.provenance, "model": "pocket"})
     assert remedy(model).command.endswith("--mechanism report_noisy_max")
+    texts = model.model_copy(update={"attack": {**model.attack, "reads": "texts"}})
+    assert remedy(texts).command.endswith("--mechanism keyword_mean")
     store = of(readings[0], spec={**RECORD.spec, "layout": "session"})
     assert "search only rows" in remedy(store).change
     assert all(len(change) <= 100 for *_, change, _ in CHANGES)

@@ -44,6 +44,7 @@ CHANGES = (
     ("texts", "application", "", "let no reply repeat a row, or use leakbound answer",
      "--fresh"),
     ("", "application", "", "let no row change a reply, or use leakbound answer", "--fresh"),
+    ("texts", "model", "", f"{PRIVATELY} or show no private rows", "--mechanism keyword_mean"),
     ("", "model", "prompt_defense", f"an instruction bounds no leak: {PRIVATELY}",
      "--mechanism report_noisy_max"),
     ("", "model", "", f"{PRIVATELY} or show no private rows",

@@ -69,7 +69,7 @@ def _first_line(result: AuditResult, code: int | None, width: int) -> str:
     system = subject.system if subject.model is None else systems_words([subject])
     text = f"{SIGNS[result.verdict]} {verdict}   {system}"
     said = "" if code is None else f"exit {code}"
-    if said and len(text) + len(said) + 3 <= width:
+    if said and len(text) + len(said) + 2 <= width:
         return text.ljust(width - len(said)) + said
     return _fill(f"{text}{'   ' * bool(said)}{said}", width, "", "   ")
 
