@@ -74,8 +74,8 @@ def runs_at(paths: Iterable[Path]) -> _GivenRuns:
     return _GivenRuns(found, unfinished, needed)
 
 
+# of one whose trials cannot be read, whoever reads it says why
 def _is_unfinished(run: Path) -> bool:
-    """Of one whose trials cannot be read, whoever reads it says why."""
     try:
         return is_unfinished(run)
     except StoreError:

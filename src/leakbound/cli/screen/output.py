@@ -107,8 +107,8 @@ def data_messages() -> Iterator[None]:
         log.propagate = before[1]
 
 
+# its value is kept in the context, where no command has to hand it on
 def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
-    """A flag whose value is kept in the context, where no command has to hand it on."""
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[key] = value
@@ -186,7 +186,6 @@ def is_quiet() -> bool:
 
 
 def _setting(ctx: click.Context) -> str:
-    """Version, Python and the options that were given, with who gave them."""
     given = [
         f"{param.opts[-1]} ({source.name.lower()})"
         for param in ctx.command.params

@@ -201,7 +201,6 @@ OUTCOME = {
 
 
 def _data(result: AuditResult) -> str:
-    """The file; where none was given, what tells the rows from others."""
     named = result.spec.get("data") or result.spec.get("data_dir")
     if named:
         return PurePath(str(named)).name

@@ -171,7 +171,6 @@ def _row(name: str, text: str, width: int) -> str:
 
 
 def _fill(text: str, width: int, first: str, later: str) -> str:
-    """Lines of words, in which spaces that stand between columns stay where there is one line."""
     if len(first) + len(text) <= width:
         return first + text
     return textwrap.fill(
