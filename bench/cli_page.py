@@ -32,7 +32,7 @@ generates this page from the commands themselves.
 
 Every command, and every command of `export` and `ledger`, takes `--json` (one JSON value instead of
 text: verdicts, counts, and the files that it wrote), `-q` (`--quiet`: errors and warnings only),
-`-v` (`--verbose`: version and options on standard error) and `-h` (`--help`).
+`-v` (`--verbose`: all sentences, and version and options on standard error) and `-h` (`--help`).
 
 Your shell completes commands and options once its configuration file holds one of these lines:
 

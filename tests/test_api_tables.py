@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from pydantic import BaseModel
 
 import leakbound
 from leakbound.errors import DataError, UsageError
+from leakbound.stats import cut
 
 ROWS = [(f"row {at} is {at * at}", "ab"[at % 2]) for at in range(40)]
 NAMED = [{"text": text, "label": label} for text, label in ROWS]
@@ -118,6 +122,21 @@ def test_scores_the_wrong_way_round_are_said() -> None:
     assert "lower" not in " ".join(right.sentences)
 
 
+def test_results_of_scores_take_a_number_as_claim_and_are_drawn_and_saved(tmp_path: Path) -> None:
+    found = leakbound.bounds([1.0] * 60, [0.0] * 60, design="paired", claim=1.0)
+    assert (found.verdict, found.claim) == ("violation", leakbound.Claim(1.0, 0.0))
+    said = leakbound.bounds([0.0] * 60, [1.0] * 60, design="paired")
+    assert "Members score clearly lower than others" in str(said)
+    axes = found.plot(Figure().add_subplot())
+    assert axes.texts[0].get_text() == cut(found.epsilon)  # never rounded up
+    assert axes.get_legend().get_texts()[0].get_text() == "claim: ε = 1"
+    kept = json.loads(found.save(tmp_path / "found.json").read_text())
+    assert (kept["verdict"], kept["claim"]["epsilon"]) == ("violation", 1.0)
+    assert set(found.to_pandas()["method"]) == {one.method for one in found.bounds.estimates}
+    with pytest.raises(UsageError, match="cannot be written"):
+        found.save(tmp_path / "no" / "folder.json")
+
+
 ONE = [0.5, 1.0]
 BAD: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
     (([], ONE), {}, "scores_in holds no scores; it needs at least one"),
@@ -127,6 +146,10 @@ BAD: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
     ((ONE, ONE), {"design": "other"}, "design is 'other'; it must be one of"),
     ((ONE, ONE), {"estimator": "gdp", "epsilon": 1.0}, "estimator is 'gdp'; it must be one of"),
     ((ONE, ONE), {"claim": "x"}, "the claim is 'x'"),
+    ((ONE, ONE), {"claim": True}, "claim is True; it must be a number"),
+    ((ONE, ONE), {"claim": 1.0, "epsilon": 1.0}, "claim and epsilon are both given"),
+    ((ONE, ONE), {"claim": leakbound.Claim(1.0, 0.1), "delta": 0.1}, "which has its own delta"),
+    ((ONE, ONE), {"design": None}, "design is missing, .* of one pair"),
     ((ONE, ONE), {"controls": (ONE, ONE)}, "controls is for a verdict, and nothing is claimed"),
     ((ONE, ONE), {"epsilon": 1.0, "controls": ONE[:1]}, "controls must be a pair of arrays"),
     ((ONE, ONE), {"threshold": "foo"}, "threshold is 'foo'"),

@@ -110,7 +110,7 @@ def assert_report_is_made(app: Path, said: str) -> None:
     run = re.search(r"leakbound (report .leakbound/\S*leaky\S+)", said)
     assert run, said
     made = cli(*run[1].split(), cwd=app)
-    assert made.stdout.startswith("VIOLATION: leaky"), made.stderr
+    assert made.stdout.startswith("✗ VIOLATION   leaky"), made.stderr
 
 
 def assert_private(folder: Path) -> None:
@@ -136,11 +136,11 @@ def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     replay = pytest_in(app)
     assert counts(replay) == counts(live)
     assert calls(app) == asked
-    assert "VIOLATION: leaky" in replay.stdout
-    assert "claimed: 1" in replay.stdout
-    assert "24 paired trials" in replay.stdout
+    assert "✗ VIOLATION   leaky" in replay.stdout
+    assert "claim 1" in replay.stdout
+    assert "24 pairs" in replay.stdout
     assert "pytest 'test_app.py::test_keeps_its_claim[leaky]'" in replay.stdout
-    assert "INCONCLUSIVE (too_few_trials): sound" in replay.stdout
+    assert "? INCONCLUSIVE   sound" in replay.stdout
     assert "Traceback" not in replay.stdout
     assert_report_is_made(app, replay.stdout)
     assert_private(app / ".leakbound")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from leakbound._files import write_private
 from leakbound._install import install_hint
 from leakbound.errors import StoreError, UsageError, reason_of
 
@@ -52,6 +54,43 @@ def load_json(file: Path, kind: type[F], what: str, again: str) -> F:
         return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}. {again}") from None
+
+
+def write_record(path: str | Path, text: str) -> Path:
+    try:
+        write_private(Path(path), text)
+    except OSError as error:
+        raise UsageError(
+            f"path is {str(path)!r}, which cannot be written ({reason_of(error)}); name a file in "
+            "a folder that exists."
+        ) from None
+    return Path(path)
+
+
+def bounds_plot(estimates: Iterable[Any], claim: float | None, axes: Any) -> Any:
+    """Lower bounds on epsilon, as bars beside the claim; an infinite one ends the axis."""
+    from matplotlib import pyplot
+
+    bounds = {
+        one.method: one.epsilon
+        for one in estimates
+        if one.kind == "lower_bound" and one.epsilon is not None
+    }
+    axes = pyplot.subplots(layout="constrained")[1] if axes is None else axes
+    known = [one for one in (*bounds.values(), claim or 0.0, 1.0) if math.isfinite(one)]
+    bars = axes.barh(list(bounds), [min(one, 1.2 * max(known)) for one in bounds.values()])
+    axes.bar_label(bars, [_down(one) for one in bounds.values()], padding=3)
+    axes.margins(x=0.12)
+    if claim is not None:
+        axes.axvline(claim, color="black", ls="--", label=f"claim: ε = {claim:g}")
+        axes.legend()
+    axes.set_xlabel("ε at least")
+    axes.invert_yaxis()
+    return axes
+
+
+def _down(bound: float) -> str:
+    return "∞" if math.isinf(bound) else f"{math.floor(100 * bound) / 100:.2f}"  # never up
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:

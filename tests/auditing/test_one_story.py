@@ -90,7 +90,7 @@ def test_headline_count_and_bound_agree(
     above = (result.claim.epsilon + gap) > result.claim.epsilon
     assert (result.verdict == "violation") == (above or (exact or 0) > 0)
     text = summary(result)
-    printed = re.search(r"≥ (\S+) at .*; claimed: (\S+)", text)
+    printed = re.search(r"leak ε +≥ (\S+) +claim (\S+)", text)
     assert printed is not None
     shown, limit = float(printed[1]), float(printed[2])
     assert (shown > limit) == (result.verdict == "violation")
@@ -107,8 +107,9 @@ def test_headline_count_and_bound_agree(
         whole = summary(result, verbose=True)
         pages = (whole, str(result), gate.why, *([page([result])] if drawn else []))
         assert all(why.split(" exceeds")[0] in one for one in pages)
-    headline, brief = attacker_sentence(result), attacker_sentence(result, brief=True)
-    assert f"{reading.right} of {reading.guesses}" in brief or result.reading.of == "distribution"
+    headline, lines = attacker_sentence(result), {len(line) for line in text.splitlines()}
+    assert f"{reading.right} of {reading.guesses}" in text or result.reading.of == "distribution"
+    assert max(lines) <= 80
     counts = re.search(r"in (\d+) of (\d+) (\w+)", headline)
     if result.reading.of == "distribution":
         assert not (result.verdict == "violation" and counts)
@@ -264,5 +265,5 @@ def test_one_obstacle_is_shown_and_the_others_behind_v() -> None:
         }
     )
     short, long = summary(result), summary(result, verbose=True)
-    assert ("  A. 2 more: -v.\n" in short, "  B.\n" in short) == (True, False)
+    assert ("attack blind: a. 2 more: -v.\n" in short, "b." in short) == (True, False)
     assert ("  C.\n" in long, "more:" in long) == (True, False)

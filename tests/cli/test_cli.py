@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.process, pytest.mark.torch]
 def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
     done = cli("audit", "--pairs", "24", "--shots", "6", "--controls", "2", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("VIOLATION: few_shot")
+    assert done.stdout.startswith("✗ VIOLATION   few_shot")
     (page,) = tmp_path.glob("runs/*/report.html")
     assert "What this does not prove" in page.read_text()
 

@@ -75,7 +75,8 @@ def test_what_a_file_does_to_the_process_hides_no_verdict(tmp_path: Path, does: 
         [*command, "--pairs", "10", "--out", "runs"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 3, done.stderr
-    assert done.stdout.startswith("INCONCLUSIVE (unreadable_answers)")
+    assert done.stdout.startswith("? INCONCLUSIVE")
+    assert "unreadable answers: " in done.stdout
     assert (tmp_path / "runs").is_dir()
 
 

@@ -9,7 +9,7 @@ from commands import cli
 
 pytestmark = [pytest.mark.process, pytest.mark.torch]
 
-BUNDLED = "on pocket (bundled with leakbound: it is not your model)"
+BUNDLED = "on pocket (test model, not yours)"
 DEFAULT = "; claim: ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
 STATED = " at δ = 1e-05 (stated by the operator)"
 FEW = ("--pairs", "2", "--shots", "2", "--controls", "1")
@@ -38,8 +38,8 @@ OWN = ("--system", "python:app.py:answer", "--epsilon", "2")
 ALONE = "python:app.py:answer on the system's own model"
 OF_OWN = f"{ALONE}; claim: ε = 2{STATED}"
 LINES = {
-    "audit": (("audit", *FEW), "INCONCLUSIVE (too_few_trials): few_shot " + BUNDLED),
-    "audit, a system": (("audit", *FEW, *OWN), "INCONCLUSIVE (too_few_trials): " + ALONE),
+    "audit": (("audit", *FEW), "? INCONCLUSIVE   few_shot " + BUNDLED),
+    "audit, a system": (("audit", *FEW, *OWN), "? INCONCLUSIVE   python:app.py:answer"),
     "plan": (("plan", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
     "plan, a system": (("plan", *FEW, *OWN), "PLAN: " + OF_OWN),
     "plan, a claim": (
@@ -62,23 +62,23 @@ LINES = {
     ),
     "gate, two": (
         ("gate", "one", "own", "--max-epsilon", "1"),
-        "GATE (2 inconclusive): few_shot, python:app.py:answer on pocket (bundled with leakbound: "
-        f"it is not your model), the system's own model{DEFAULT}, ε = 2{STATED}",
+        "GATE (2 inconclusive): few_shot, python:app.py:answer on pocket (test model, "
+        f"not yours), the system's own model{DEFAULT}, ε = 2{STATED}",
     ),
     "compare": (("compare", "many"), f"COMPARISON: few_shot, zero_shot {BUNDLED}{DEFAULT}"),
     "compare, sweeps": (
         ("compare", "grid", "grid"),
         f"SWEEPS COMPARED: few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
     ),
-    "report": (("report", "one"), f"INCONCLUSIVE (too_few_trials): few_shot {BUNDLED}"),
+    "report": (("report", "one"), f"? INCONCLUSIVE   few_shot {BUNDLED}"),
     "report, two": (
         ("report", "many"), f"AUDITS (2 inconclusive): few_shot, zero_shot {BUNDLED}{DEFAULT}"
     ),
     "influence": (
         ("influence", "--text", "The door code is 48213.", "--query", "What is the door code?",
          "--response", "48213", "--ngram", "4"),
-        "INFLUENCE of the context on the answers of pocket (bundled with leakbound: it is not your "
-        "model)",
+        "INFLUENCE of the context on the answers of pocket (test model, not "
+        "yours)",
     ),
     "report, a sweep": (
         ("report", "grid"),
@@ -94,10 +94,14 @@ def test_the_first_line_names_the_model_and_who_made_the_claim(runs: Path, verb:
     done = cli(*args, cwd=runs)
     assert done.returncode in (0, 3), done.stderr
     first, *rest = done.stdout.splitlines()
-    assert first == line
-    if first.startswith("INCONCLUSIVE"):
-        told = "2" if verb.endswith("system") else "1 (the default; state yours with --epsilon)"
-        assert f"claimed: {told} why" in " ".join(" ".join(rest).split())
+    if not line.startswith("?"):
+        assert first == line
+    else:
+        code = "exit 3" if verb.startswith("audit") else ""
+        assert first.split("   ")[:2] == line.split("   ")
+        assert first.endswith(code)
+        told = "2" if verb.endswith("system") else "1 (default; state yours: --epsilon)"
+        assert f"claim {told} reason too few trials: " in " ".join(" ".join(rest).split())
 
 
 @pytest.mark.slow

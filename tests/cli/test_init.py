@@ -246,7 +246,7 @@ def test_what_it_writes_is_audited_and_a_claim_that_nobody_stated_stays_so() -> 
     assert "# epsilon: 1.0  # YOUR CLAIM" in Path("audit.yaml").read_text()
     done = run("audit", "--config", "audit.yaml", "--out", "runs")
     assert done.return_value == 1
-    assert "claimed: 1 (the default; state yours with --epsilon)" in " ".join(done.stdout.split())
+    assert "claim 1 (default; state yours: --epsilon)" in " ".join(done.stdout.split())
 
 
 def test_fields_with_unusual_names_are_named_and_written() -> None:
@@ -261,7 +261,7 @@ def test_fields_with_unusual_names_are_named_and_written() -> None:
 @pytest.mark.torch
 def test_a_model_is_named_and_asked_nothing() -> None:
     shown = run("init", "private.csv", "pocket").stdout
-    assert "bundled with leakbound: it is not your model" in shown
+    assert "test model, not yours" in shown
     assert yaml.safe_load(Path("audit.yaml").read_text())["system"]["model"] == "pocket"
 
 

@@ -34,14 +34,14 @@ IMAGES = (
 def test_the_undefended_system_is_refuted(tmp_path: Path) -> None:
     done = cli("audit", *IMAGES, cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stdout.startswith("VIOLATION: few_shot")
+    assert done.stdout.startswith("✗ VIOLATION   few_shot")
 
 
 @pytest.mark.slow
 def test_the_private_system_is_not(tmp_path: Path) -> None:
     done = cli("audit", *IMAGES, "--mechanism", "report_noisy_max:partitions=5", cwd=tmp_path)
     assert done.returncode in (0, 3), done.stdout + done.stderr
-    assert not done.stdout.startswith("VIOLATION")
+    assert not done.stdout.startswith("✗ VIOLATION")
 
 
 def test_what_cannot_be_used_ends_before_the_model_is_opened(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_demo_audits_a_script_and_says_so(desk: Path) -> None:
 @pytest.mark.parametrize("system", ["app:answer", "app.py:answer", "python:app.py:answer"])
 def test_rows_and_a_system_are_taken_by_position(desk: Path, system: str) -> None:
     code, out, err = ended(desk, "audit", "mine.csv", system, *PAIRS)
-    assert (code, out.split(":")[0]) == (1, "VIOLATION"), err
+    assert (code, out.split("   ")[0]) == (1, "✗ VIOLATION"), err
 
 
 def test_rows_without_a_system_get_a_sentence_and_what_to_do(desk: Path) -> None:

@@ -38,7 +38,7 @@ def test_readme_has_what_a_stranger_looks_for() -> None:
     heads = {head.lower().replace(" ", "-") for head in re.findall(r"^## (.+)$", README, re.M)}
     assert len(anchors) >= 8
     assert anchors <= heads
-    assert "```text\nVIOLATION: few_shot on pocket" in README
+    assert "```text\n✗ VIOLATION   few_shot on pocket" in README
     assert len(set(re.findall(r"arxiv\.org/abs/\d{4}\.\d{5}|arXiv:\d{4}\.\d{5}", README))) >= 4
     for name in ("CITATION.cff", "LICENSE", "SECURITY.md"):
         assert f"({name})" in README

@@ -31,7 +31,7 @@ def test_the_pytest_example_fails_live_and_from_stored_trials(tmp_path: Path) ->
     for flags in (["--privacy-live"], []):
         done = forked(MODULE.format("pytest"), "pytest", "-m", "privacy", *flags, cwd=tmp_path)
         assert done.returncode == 1, done.stdout
-        assert "VIOLATION: answer" in done.stdout
+        assert "✗ VIOLATION   answer" in done.stdout
 
 
 def test_the_page_shows_the_example_as_it_is() -> None:

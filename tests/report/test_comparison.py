@@ -74,7 +74,7 @@ def test_text_and_page_say_on_which_model_and_who_made_each_claim(
     found = compare_results([own, blind])
     default = "ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
     stated = "ε = 2 at δ = 1e-05 (stated by the operator)"
-    models = "pocket (bundled with leakbound: it is not your model), scripted"
+    models = "pocket (test model, not yours), scripted"
     line = f"COMPARISON: few_shot on {models}; claim: {default}, {stated}"
     assert comparison_text(found).splitlines()[0] == line
     page = comparison_page(found)

@@ -76,7 +76,7 @@ def test_a_card_of_the_bundled_model_says_that_it_is_not_the_readers(
 ) -> None:
     of = {**record.provenance, "model": "pocket"}
     bundled = record.model_copy(update={"provenance": of})
-    said = "few_shot on pocket (bundled with leakbound: it is not your model); claim: ε = 1"
+    said = "few_shot on pocket (test model, not yours); claim: ε = 1"
     assert said in displayed("bundled", bundled=bundled)["text/html"]
     assert said in str(bundled).splitlines()[0]
 
@@ -103,7 +103,7 @@ def test_cells_show_plans_decisions_of_gates_comparisons_and_sweeps(
         "VIOLATION: few_shot": leakbound.gate(record, max_epsilon=1),
         "2 runs compared": leakbound.compare([record, record]),
         "Sweep: ": load_sweep(SWEEP), "own model; claim: ε = 1 at δ = 1e-05 (stated by": plan,
-        "Audited: report_noisy_max on pocket (bundled with": load_sweep(SWEEP),
+        "Audited: report_noisy_max on pocket (test model, not yours)": load_sweep(SWEEP),
         "True-positive rate, B minus A: +0.000": leakbound.compare([record, record]),
     }  # fmt: skip
     for words, found in cards.items():

@@ -63,14 +63,16 @@ def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
     leaky: leakbound.AuditResult, tmp_path: Path
 ) -> None:
     lines = summary(leaky).splitlines()
-    assert lines[0] == "VIOLATION: answer on the system's own model"
-    assert lines[1] == "  attacker  right 80 of 80 times (guessing: 40)"
-    default, unstated = "the default of an audit; nobody stated it", "state yours with --epsilon"
-    assert "at δ = 1e-05 with 95% confidence; claimed: 1 (the default;" in lines[2]
-    assert unstated in " ".join(summary(leaky).split())
+    assert lines[0] == "✗ VIOLATION   answer"
+    assert lines[1] == f"   attacker right   80 of 80   {'█' * 20}  (guessing: 40)"
+    default, unstated = "the default of an audit; nobody stated it", "state yours: --epsilon"
+    assert lines[2].endswith("claim 1 (default; state yours: --epsilon)")
+    assert len(lines) == 8  # the remedy takes two
+    assert max(map(len, lines)) <= 80
     whole = summary(leaky, verbose=True)
-    assert whole.startswith(f"{lines[0]}; claim: ε = 1 at δ = 1e-05 ({default})\n")
-    assert "claimed: 1." in whole
+    first = "VIOLATION: answer on the system's own model"
+    assert whole.startswith(f"{first}; claim: ε = 1 at δ = 1e-05 ({default})\n")
+    assert "ε(δ=1e-05) ≥ 2.73 with 95% confidence; claimed: 1." in whole
     stated = leakbound.audit(ROWS, system=answer, pairs=40, out=tmp_path, epsilon=1)
     assert "claim: ε = 1 at δ = 1e-05 (stated by the operator)" in summary(stated, verbose=True)
     assert default not in summary(stated, verbose=True)
@@ -89,7 +91,7 @@ def test_odds_and_remedy_are_those_of_the_claim(leaky: leakbound.AuditResult) ->
     none = leaky.guarantee
     assert "the claim allows × 2.72" in said(1.0, none)
     assert "the claim allows more than a million" in said(20.0, none)
-    assert "let replies" in said(1.0, none)
+    assert "let no row change a reply" in said(1.0, none)
     kept, broken = (none.model_copy(update={"epsilon": one}) for one in (8.0, 1.5))
     assert "its guarantee of ε = 8 is weaker than the claim" in said(1.0, kept)
     assert "it leaks more than its guarantee" in said(1.0, broken)
@@ -118,7 +120,7 @@ def test_odds_lie_on_the_side_of_the_bound(
 def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditResult) -> None:
     of = {**leaky.provenance, "model": "pocket"}
     bundled = leaky.model_copy(update={"provenance": of})
-    said = "answer on pocket (bundled with leakbound: it is not your model)"
+    said = "answer on pocket (test model, not yours)"
     assert systems_words([subject_of(bundled)]) == said
     own = leaky.model_copy(update={"provenance": {**of, "model": "openai/mine"}})
     assert systems_words([subject_of(own)]) == "answer on openai/mine"
@@ -158,7 +160,9 @@ def test_the_sentences_say_what_the_bound_is_about(
     )
     assert "5 answers about one context can shift the odds" in odds_sentence(five)
     said = " ".join(summary(five).split())
-    assert "at δ = 5e-05 with 95% confidence; claimed: 20 (4 for each answer)" in said
+    assert "claim 20 (4 for each answer)" in said
+    whole = summary(five, verbose=True)
+    assert re.search(r"ε\(δ=5e-05\) ≥ \S+ with 95% confidence; claimed: 20", whole)
     run = leaky.model_copy(update={"counts": {**leaky.counts, "builds": 1, "answers": 56}})
     assert "The 56 answers of this run together can shift" in odds_sentence(run)
     white = leaky.model_copy(update={"attack": {**leaky.attack, "access": "white_box"}})

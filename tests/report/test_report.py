@@ -53,9 +53,11 @@ def test_the_summary_says_verdict_bound_kind_and_limit(
     records: list[leakbound.AuditResult],
 ) -> None:
     text = summary(records[0])
-    assert text.startswith("VIOLATION")
-    assert "≥ 2.93 at δ = 1e-05 with 95% confidence; claimed: 1" in text
-    assert "A lower bound, for these attacks" in text
+    assert text.startswith("✗ VIOLATION")
+    assert re.search(r"leak ε +≥ 2.93 +claim 1", text)
+    assert "A lower bound for these attacks only" in text
+    whole = summary(records[0], verbose=True)
+    assert "ε(δ=1e-05) ≥ 2.93 with 95% confidence; claimed: 1." in whole
     assert "no violation" in comparison_table(records)
 
 
@@ -106,7 +108,7 @@ def test_in_a_browser(browser: Any, text: str, tmp_path: Path) -> None:
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )
     assert width[0] <= width[1]
-    browser.find_element("tag name", "summary").click()
+    browser.find_element("css selector", ".trials summary").click()
     assert "Input:" in browser.find_element("tag name", "pre").text
     problems = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     assert not problems

@@ -209,7 +209,7 @@ def test_the_facts_name_the_system_its_model_and_who_made_the_claims(point: Swee
     head = sweep_page(record).partition("<h2>")[0]
     facts = dict(re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", head))
     assert facts["System"] == "report_noisy_max"
-    assert facts["Model"] == "pocket (bundled with leakbound: it is not your model)"
+    assert facts["Model"] == "pocket (test model, not yours)"
     assert facts["Claim"] == "ε = 1, 2 at δ = 1e-05 (stated by the operator)"
     own = record.model_copy(update={"points": tuple(
         one.model_copy(update={"attack": {**one.attack, "mechanism": "desk"}, "model": "desk"})
@@ -224,7 +224,7 @@ def test_the_facts_name_the_system_its_model_and_who_made_the_claims(point: Swee
 
 def test_a_sweep_without_a_result_names_what_was_asked(point: SweepPoint) -> None:
     assert sweep_summary(made([], {"epsilon": (1, 2)})).startswith(
-        "SWEEP (4 refused): report_noisy_max on pocket (bundled with leakbound"
+        "SWEEP (4 refused): report_noisy_max on pocket (test model, not yours)"
     )
 
 

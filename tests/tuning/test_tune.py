@@ -440,7 +440,7 @@ def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
         "0",
         cwd=tmp_path,
     )
-    assert audit.stdout.startswith("VIOLATION: few_shot"), audit.stderr
+    assert audit.stdout.startswith("✗ VIOLATION   few_shot"), audit.stderr
 
 
 @pytest.mark.torch

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Literal
 
 import numpy.typing as npt
 
+from leakbound.auditing import Claim
 from leakbound.auditing.logs import LogAudit, audit_logs, load_outputs, load_texts
 from leakbound.errors import UsageError
+from leakbound.estimators.random_guessing import RANDOM_GUESSING
 from leakbound.estimators.score_bounds import DecidingName, ScoreDesign, ScoredTrials
 from leakbound.gating.score_files import (
     ScoreResult,
@@ -83,9 +86,9 @@ def _texts(given: object, name: str) -> list[str]:
 
 
 def bounds(
-    scores_in: npt.ArrayLike, scores_out: npt.ArrayLike, *, design: ScoreDesign,
+    scores_in: npt.ArrayLike, scores_out: npt.ArrayLike, *, design: ScoreDesign | None = None,
     epsilon: float | None = None, delta: float = 0.0,
-    claim: Literal["random-guessing"] | None = None, confidence: float = 0.95,
+    claim: float | Claim | Literal["random-guessing"] | None = None, confidence: float = 0.95,
     threshold: str | float | Sequence[float] | None = None,
     estimator: DecidingName | None = None,
     controls: tuple[npt.ArrayLike, npt.ArrayLike] | None = None, lower_is_member: bool = False,
@@ -99,10 +102,12 @@ def bounds(
         scores_in: (n,) scores of trials with the record, higher for members.
         scores_out: (m,) scores of trials without it; m = n in a paired design.
         design: How the trials were made: "paired", trial i of both is a pair, and pairs are
-            independent; "unpaired", all are independent; "one_run", see `ScoredTrials`.
+            independent; "unpaired", all are independent; "one_run", of one system, see
+            `ScoredTrials`. It must be stated: a bound of another design may be wrong.
         epsilon: The claim; None for no verdict.
         delta: At which epsilon is stated, in [0, 1).
-        claim: "random-guessing" in place of `epsilon`: 0 at delta 0, tested on both sides.
+        claim: In place of `epsilon`: a number, a `Claim`, or "random-guessing", which is 0 at delta
+            0, tested on both sides.
         confidence: Of each bound, above 0 and below 1.
         threshold: "split:SHARE", or a number or several that were fixed beforehand; for one run
             "rank:SHARE". None: split:0.2, or rank:0.5 for one run.
@@ -124,11 +129,19 @@ def bounds(
 
     Examples:
         >>> import leakbound
-        >>> found = leakbound.bounds([1.0] * 60, [0.0] * 60, design="paired", epsilon=1.0)
+        >>> found = leakbound.bounds([1.0] * 60, [0.0] * 60, design="paired", claim=1.0)
         >>> found.verdict, found.epsilon > 1.0
         ('violation', True)
+        >>> found.plot().get_xlabel()
+        'ε at least'
     """
-    stated = claim_of(epsilon, claim, delta)
+    if design is None:
+        raise UsageError(
+            "design is missing, and scores do not say how their trials were made; it must be "
+            '"paired" (scores_in[i] and scores_out[i] are of one pair), "unpaired" (each score is '
+            'of a system of its own) or "one_run" (all scores are of one system).'
+        )
+    stated = _claim(epsilon, delta, claim)
     if stated is None and (estimator is not None or controls is not None):
         raise UsageError(
             f"{'controls' if estimator is None else 'estimator'} is for a verdict, and nothing is "
@@ -142,10 +155,26 @@ def bounds(
             "controls must be a pair of arrays: scores of a positive control with the record, and "
             "without it."
         )
+    guessing = claim == RANDOM_GUESSING
     seen = None
     if controls is not None:
         one, other = (sign * clean_scores("controls", side) for side in controls)
-        seen = sees_leak(trials, ScoredTrials(one, other), claim is not None)
+        seen = sees_leak(trials, ScoredTrials(one, other), guessing)
     return judge_scores(
         trials, stated, delta, confidence, rule_of(threshold), seed, estimator, seen
+    )
+
+
+def _claim(epsilon: float | None, delta: float, claim: object) -> Claim | None:
+    if claim is None or isinstance(claim, str):
+        return claim_of(epsilon, claim, delta)
+    if epsilon is not None:
+        raise UsageError("claim and epsilon are both given; leave one of them out.")
+    if isinstance(claim, Claim) and not delta:
+        return claim
+    if isinstance(claim, Real) and not isinstance(claim, bool):
+        return claim_of(float(claim), None, delta)
+    raise UsageError(
+        f"claim is {claim!r}; it must be a number (with delta beside it), a Claim, which has its "
+        f"own delta, or {RANDOM_GUESSING!r}."
     )

@@ -19,7 +19,7 @@ from typing import TextIO
 
 import click
 
-from leakbound.cli.screen.output import data_messages, say
+from leakbound.cli.screen.output import data_messages, say, write_any_text
 from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError, unknown_name
 
 SECTIONS = {
@@ -123,6 +123,7 @@ def group() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run a command. A mistake ends with a sentence and an exit code, never with a traceback."""
+    write_any_text()
     with _terminable(), data_messages(), warnings.catch_warnings():
         warnings.showwarning = _show
         code = _code_of(args)

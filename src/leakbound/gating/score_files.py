@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 
+from leakbound._records import bounds_plot, data_frame, write_record
 from leakbound.auditing.decide.obstacles import (
     Conclusion,
     Obstacle,
@@ -229,6 +232,27 @@ class ScoreResult:
     def epsilon(self) -> float:
         """What is leaked at least: epsilon of `bound`."""
         return self.bound.epsilon or 0.0
+
+    def to_pandas(self) -> Any:
+        """A table with a row for each estimate."""
+        names = ("method", "kind", "epsilon", "mu", "delta", "confidence", "threshold")
+        return data_frame(
+            {**{name: getattr(one, name) for name in names}, "decides": one is self.bound}
+            for one in self.bounds.estimates
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything as a JSON file that only its owner can read."""
+        plain = to_jsonable_python(asdict(self), inf_nan_mode="strings")
+        return write_record(path, json.dumps(plain, indent=2) + "\n")
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw all lower bounds on epsilon, on matplotlib axes of its own if none are given."""
+        claim = None if self.claim is None else self.claim.epsilon
+        return bounds_plot(self.bounds.estimates, claim, axes)
+
+    def __str__(self) -> str:
+        return "\n  ".join([repr(self), *(one[:1].upper() + one[1:] for one in self.sentences)])
 
     def __repr__(self) -> str:
         claimed = "" if self.claim is None else f", claim={self.claim.epsilon:g}"

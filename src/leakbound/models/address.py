@@ -28,7 +28,7 @@ ADDRESSES = {
 
 # Models shipped with this package.
 BUNDLED = ("pocket", "pocket-half", "pocket-vision", "pocket-vision-short")
-NOT_YOURS = " (bundled with leakbound: it is not your model)"
+NOT_YOURS = " (test model, not yours)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,17 +63,17 @@ class TableCell:
 
 def facts(
     *, system: str = "", model: str = "", data: str = "", claim: str = "", stored: str = "",
-    cost: str = "",
+    cost: str = "", day: str = "",
 ) -> dict[str, str]:  # fmt: skip
-    """The facts below an answer, in their order."""
-    date = f"report of {report_day()}" + (f", outputs of {stored}" if stored else "")
+    """The facts below an answer, in their order; day: of the audit, where it is known."""
+    date = f"audit of {day}" if day else f"report of {report_day()}"
+    date += f", outputs of {stored}" if stored and stored != day else ""
     found = {"System": system, "Model": model, "Data": data, "Claim": claim, "Date": date,
              "Cost": cost}  # fmt: skip
     return {label: text for label, text in found.items() if text}
 
 
 def report_day() -> str:
-    """The day on which a report is written."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
     return now.date().isoformat()

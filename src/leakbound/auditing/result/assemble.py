@@ -148,9 +148,16 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
             "simulated_outputs": sum(one.size for one in both),
             "background_copies": prepared.pairs.copies.count,
             "looks": len(seen.prior),
+            **_pairs_of_perfect_attack(seen, found),
             **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
         },
     }
+
+
+def _pairs_of_perfect_attack(seen: OnePass, found: Assessment) -> dict[str, int]:
+    few = found.conclusion.reason == "too_few_trials"
+    needed = seen.prepared.estimator.pairs_needed(seen.design) if few else None
+    return {} if needed is None else {"pairs_needed": needed}
 
 
 def _origin(seen: OnePass) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import math
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ import scipy
 import yaml
 from pydantic import PrivateAttr
 
-from leakbound._records import JsonRecord, data_frame
+from leakbound._records import JsonRecord, bounds_plot, data_frame, write_record
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.decide import ChannelResult, ContextUse
@@ -43,7 +44,7 @@ from leakbound.auditing.result.sentences import (
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
-from leakbound.auditing.store.folder import key_hash, key_id
+from leakbound.auditing.store.folder import first_day, key_hash, key_id, load_manifest
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
@@ -353,6 +354,27 @@ class AuditResult(JsonRecord):
         """16 hexadecimal digits of a hash of `results`."""
         return hashlib.sha256(self.results().encode()).hexdigest()[:16]
 
+    def save(self, path: str | Path) -> Path:
+        """Write the record as a JSON file that only its owner can read; `load_result` reads it.
+
+        Raises:
+            UsageError: If the file cannot be written.
+        """
+        return write_record(path, self.to_json())
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw all lower bounds on epsilon beside the claim, the one that decides first.
+
+        Args:
+            axes: Matplotlib axes to draw on; None makes a figure.
+
+        Returns:
+            The axes.
+        """
+        decides = self.bound.method
+        shown = sorted(self.estimates, key=lambda one: one.method != decides)
+        return bounds_plot(shown, self.claim.epsilon, axes)
+
     def to_pandas(self) -> Any:
         """A table of the estimates.
 
@@ -418,8 +440,10 @@ def attack_facts(attack: ScoredAttack, mechanism: str, questions: int) -> dict[s
 def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) -> dict[str, str]:
     """Versions of what computed a result, and what it was computed from."""
     folder = store.folder
+    begun = first_day(folder, load_manifest(folder)["evidence"])
     return {
         "leakbound": __version__,
+        **({} if begun is None else {"begun": begun}),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -154,6 +154,9 @@ class TrialView:
     right: tuple[bool, bool] | None
 
 
+WITHHELD = "[private, "
+
+
 def trial_views(
     prepared: Prepared, rule: ThresholdRule, trials: Sequence[SeenTrial]
 ) -> tuple[TrialView, ...]:
@@ -184,7 +187,11 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
     held = isinstance(canary, str) and canary in text
     if keep == "all" or (text in public and not (held and keep == "none")):
         return text  # a query may have the canary itself among its answers
-    return f"[private, {len(text)} character{'s' * (len(text) != 1)} of it kept]"
+    return f"{WITHHELD}{len(text)} character{'s' * (len(text) != 1)} of it kept]"
+
+
+def is_withheld(answer: str) -> bool:
+    return answer.startswith(WITHHELD)
 
 
 def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:

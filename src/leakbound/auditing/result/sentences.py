@@ -18,7 +18,7 @@ from leakbound.auditing.result.record import AuditRecord, ClaimSource
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
 from leakbound.models.address import model_names
-from leakbound.stats import beside, cut
+from leakbound.stats import BoundReading, beside, cut
 
 ReferenceStatus = Literal["tried", "not_tried", "answered", "not_answered"]
 Said = tuple[ReferenceStatus, str]
@@ -272,18 +272,20 @@ def verdict_words(result: AuditRecord) -> str:
     return result.verdict.replace("_", " ").upper() + reason
 
 
-def attacker_sentence(result: AuditRecord, brief: bool = False) -> str:
-    """How well the attacker did, by the reading of the bound; in a few words where `brief`."""
+def guesses_of(result: AuditRecord) -> BoundReading:
+    """The reading whose guesses are shown: that of the bound, unless it makes none."""
     read = result.reading
     if read.of == "distribution" and result.verdict != "violation":
-        read = score_reading(result.estimates)  # nothing decided; what single outputs show
+        return score_reading(result.estimates)  # nothing decided; what single outputs show
+    return read
+
+
+def attacker_sentence(result: AuditRecord) -> str:
+    """How well the attacker did, by the reading of the bound."""
+    read = guesses_of(result)
     if not read.guesses:
         return ""
     leads = read.leads if result.bound.epsilon else ""  # of equal replies, half count as right
-    if brief and read.of != "codes":
-        by = f" by {read.words}" if read.compares else ""
-        said = f"right {read.right} of {read.guesses} times{by} (guessing: {read.guesses // 2})"
-        return f"{said}. {leads}" if leads else said
     if read.of == "codes":
         where = f" in the channel {read.channel}" if read.channel else ""
         return (

@@ -60,7 +60,6 @@ class _GivenRuns:
         return found, refused
 
     def tell(self) -> None:
-        """Name the unfinished runs on standard error."""
         if self.unfinished:
             number = f"{len(self.unfinished)} of {len(self.all)}"
             say(f"leakbound: {number} unfinished: {', '.join(self.names)}", err=True)
@@ -75,8 +74,8 @@ def runs_at(paths: Iterable[Path]) -> _GivenRuns:
     return _GivenRuns(found, unfinished, needed)
 
 
+# of one whose trials cannot be read, whoever reads it says why
 def _is_unfinished(run: Path) -> bool:
-    """Of one whose trials cannot be read, whoever reads it says why."""
     try:
         return is_unfinished(run)
     except StoreError:

@@ -5,7 +5,9 @@ What rows, models and files say is shown on a terminal, never obeyed.
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import json
 import logging
 import os
@@ -50,8 +52,29 @@ def _commands(c: str) -> bool:
     return c not in "\n\t" and (unicodedata.category(c) in ("Cc", "Cs") or c in TURNS)
 
 
+# what stands for signs that the encoding of a terminal or pipe lacks; "?" for others
+PLAIN = {
+    "ε": "eps", "δ": "delta", "μ": "mu", "λ": "lambda", "≥": ">=", "≤": "<=", "×": "x",
+    "✗": "x", "✓": "+", "·": "-", "…": "...", "–": "-", "—": "-", "→": "->", "“": '"', "”": '"',
+    "’": "'", "█": "#", **dict.fromkeys("▏▎▍▌▋▊▉", "#"),
+}  # fmt: skip
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c, "?") for c in unknown), error.end
+
+
+def write_any_text() -> None:
+    codecs.register_error("leakbound", _plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="leakbound")
+
+
 def say(text: str, err: bool = False) -> None:
-    """Print a line that may hold text of rows, models or files."""
     click.echo(printable(text), err=err)
 
 
@@ -84,8 +107,8 @@ def data_messages() -> Iterator[None]:
         log.propagate = before[1]
 
 
+# its value is kept in the context, where no command has to hand it on
 def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
-    """A flag whose value is kept in the context, where no command has to hand it on."""
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[key] = value
@@ -120,7 +143,7 @@ OUTPUT_OPTIONS = (
         VERBOSE,
         "-v",
         "--verbose",
-        text="Print the version and the given options on standard error.",
+        text="Print all sentences of a result, and on standard error the version and the options.",
     ),
 )
 
@@ -146,24 +169,23 @@ def emit(value: object) -> None:
         from pydantic_core import to_jsonable_python  # not for help
 
         plain = to_jsonable_python(value, inf_nan_mode="strings")
-        text = json.dumps(plain, indent=2, ensure_ascii=False)
-        click.echo(escape(text), file=meta[SCREEN])
+        screen = meta[SCREEN]
+        ascii_only = codecs.lookup(screen.encoding or "utf-8").name != "utf-8"
+        text = json.dumps(plain, indent=2, ensure_ascii=ascii_only)
+        click.echo(escape(text), file=screen)
 
 
 def is_verbose() -> bool:
-    """Whether the running command prints more than usual."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(VERBOSE))
 
 
 def is_quiet() -> bool:
-    """Whether the running command prints neither text nor progress."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(QUIET))
 
 
 def _setting(ctx: click.Context) -> str:
-    """Version, Python and the options that were given, with who gave them."""
     given = [
         f"{param.opts[-1]} ({source.name.lower()})"
         for param in ctx.command.params

@@ -53,7 +53,6 @@ def _bar(label: Callable[[], str]) -> Iterator[Callable[[int, int], None]]:
 
 
 def _lines(label: Callable[[], str]) -> Callable[[int, int], None]:
-    """A line at most every two seconds, and one at the end."""
     begin = last = time.monotonic()
     first = -1
 

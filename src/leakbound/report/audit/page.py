@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakbound.auditing.result.record import is_withheld
 from leakbound.auditing.result.sentences import (
     MOST_ODDS,
     attack_classes,
@@ -26,6 +27,7 @@ from leakbound.auditing.result.sentences import (
 from leakbound.gating.compare import flat_settings
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
+from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
@@ -36,7 +38,6 @@ from leakbound.report.audit.words import (
     estimate_row,
     limits_of,
     reason_sentences,
-    remedy,
     setup_sentence,
 )
 from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.result.record import EValuePath
+    from leakbound.auditing.result.record import EValuePath, TrialView
     from leakbound.estimators.exact import Profile
 
 GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
@@ -66,7 +67,6 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def roc_figure(result: AuditResult) -> str:
-    """The ROC curve of simulated outputs, the highest that the claim allows, and error limits."""
     figure, axes = canvas("false-positive rate", "true-positive rate")
     claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
     name = f"claim: ε={claim.value:g}, δ={claim.delta:g}"
@@ -87,14 +87,12 @@ def roc_figure(result: AuditResult) -> str:
 
 
 def _unit_square(axes: Axes, edge: float) -> None:
-    """The rates of a guess, as a line in a square from 0 to 1."""
     axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
     axes.set(xlim=(-edge, 1 + edge), ylim=(-edge, 1 + edge))
     legend(axes, "lower right")
 
 
 def histogram_figure(result: AuditResult) -> str:
-    """The share of outputs by score, with the canary in the context and without it."""
     figure, axes = canvas(f"score: {result.attack['score']}", "share of outputs")
     curves = result.curves
     for shares, color, name in (
@@ -111,7 +109,6 @@ def histogram_figure(result: AuditResult) -> str:
 
 
 def e_value_figure(path: EValuePath, mechanism: str) -> str:
-    """ln of the e-value, pair by pair, and the level that rejects."""
     figure, axes = canvas("paired trials", "ln of the e-value")
     axes.plot((0, *path.pairs), (0.0, *path.log_e_values), color=MEMBER, lw=2, label="e-value")
     level = f"rejected above {path.level:.3g}"
@@ -122,7 +119,6 @@ def e_value_figure(path: EValuePath, mechanism: str) -> str:
 
 
 def profile_figure(profile: Profile, result: AuditResult) -> str:
-    """The exact δ(ε) of the paired trials, mean and worst, with the claim as a point."""
     figure, axes = canvas("ε", "δ(ε) of the pair")
     for values, color, name in (
         (profile.worst, MEMBER, "worst pair"),
@@ -145,7 +141,6 @@ TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
 
 
 def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
-    """The classes of attack, each with what was done or how it is done."""
     done = f"yes, {result.counts['model_calls']} calls"
     return tuple(
         (one.name, done, "") if one.tried else (one.name, "no", one.how)
@@ -154,7 +149,6 @@ def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
 
 
 def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
-    """What standards and guidelines ask, each with what this audit says."""
     return tuple(
         (
             f"{one.document}: {one.item}",
@@ -174,7 +168,6 @@ def is_binary(result: AuditResult) -> bool:
 
 
 def rates_figure(result: AuditResult) -> str:
-    """Both rates of the attack with their intervals, and the region that the claim allows."""
     figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
     claim = ApproxDP(result.claim.epsilon, result.claim.delta)
     top = trade_off(claim, GRID)
@@ -208,7 +201,6 @@ OUTCOME = {
 
 
 def _data(result: AuditResult) -> str:
-    """The file; where none was given, what tells the rows from others."""
     named = result.spec.get("data") or result.spec.get("data_dir")
     if named:
         return PurePath(str(named)).name
@@ -271,6 +263,9 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
             claim=claim_words(subjects),
             stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
             cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
+            day=", ".join(dict.fromkeys(
+                day for one in results if (day := one.provenance.get("begun", ""))
+            )),
         ),
         answers=answers, overview_head=OVERVIEW,
         overview=[_overview(at, result) for at, result in enumerate(results, start=1)],
@@ -283,7 +278,6 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
 
 
 def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
-    """A line of the table of several systems."""
     mu, claim = result.guarantee.mu, result.claim
     bound, claimed = beside(result.bound.epsilon, claim.epsilon)
     return (
@@ -296,7 +290,6 @@ def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
 
 
 def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, object]:
-    """One audit of the page, in the words of the template."""
     drawn, gaussian = trial_figures(result), result.guarantee.mu is not None
     if result.profile is not None:
         drawn.append((profile_figure(result.profile, result), PROFILE))
@@ -313,10 +306,11 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "attacker": attacker_sentence(result),
         "odds": odds_sentence(result),
         "bound": bound_sentence(result),
-        "remedy": sentence(remedy(result)) if result.verdict == "violation" else "",
+        "remedy": _remedy(result),
+        "leaked": _trial_that_leaks(result),
         "setup": setup_sentence(result),
         "checked": check_sentence(result),
-        "verdict": verdict_words(result),
+        "verdict": verdict_words(result).replace("_", " "),
         "reasons": reason_sentences(result),
         "main": drawn[:1],
         "figures": drawn[1:],
@@ -329,6 +323,26 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "prompt": tuple(IMAGE.split(result.example_prompt)),
         "settings": flat_settings(result.spec),
     }
+
+
+def _remedy(result: AuditResult) -> tuple[tuple[str, str], ...]:
+    if result.verdict == "violation":
+        leaked, change, command = remedy(result)
+        texts = f"{sentence(leaked)}.", f"{sentence(change)}.", command
+        return tuple(zip(("What leaked", "What to change", "Then check"), texts, strict=True))
+    step = next_step(result) if result.verdict == "inconclusive" else ""
+    return (("What to do next", step),) if step else ()
+
+
+def _trial_that_leaks(result: AuditResult) -> TrialView | None:
+    if result.verdict != "violation" or result.reading.of == "distribution":
+        return None
+    for trial in result.trials:
+        wrong = result.reading.of == "score" and trial.right not in (None, (True, True))
+        one, other = trial.answers
+        if one != other and not wrong and not any(map(is_withheld, trial.answers)):
+            return trial
+    return None
 
 
 def trial_figures(result: AuditResult) -> list[tuple[str, str]]:

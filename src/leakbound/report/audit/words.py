@@ -5,23 +5,16 @@ A number never stands without its kind.
 
 from __future__ import annotations
 
-import math
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.sentences import (
     ACCESS,
-    attack_classes,
     attacker_sentence,
     attacks_sentence,
     first_line,
-    notes_of,
-    odds_beside,
     odds_sentence,
-    reads_texts,
     subject_of,
     system_name,
     verdict_words,
@@ -31,12 +24,10 @@ from leakbound.report.words import (
     LIMITS,
     align,
     decimal,
-    number_of,
     sentence,
     verdict_text,
 )
 from leakbound.stats import beside, cut
-from leakbound.systems.replies import REPLY
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
@@ -101,7 +92,6 @@ def check_sentence(result: AuditResult) -> str:
 
 
 def bound_sentence(result: AuditResult) -> str:
-    """The bound beside the claim."""
     bound, claim = result.bound, result.claim
     shown, claimed = beside(bound.epsilon, claim.epsilon)
     text = (
@@ -114,7 +104,6 @@ def bound_sentence(result: AuditResult) -> str:
 
 
 def setup_sentence(result: AuditResult) -> str:
-    """What was tried."""
     attack, counts = result.attack, result.counts
     return (
         f"{_trials(result)}; query {attack['query']}, score {attack['score']} "
@@ -140,7 +129,6 @@ def _trials(result: AuditResult) -> str:
 
 
 def channel_row(channel: ChannelResult) -> tuple[str, ...]:
-    """One line of the table by channel."""
     reason = "" if channel.reason is None else f" ({channel.reason})"
     controls = channel.controls
     late = "seen" if controls.seen_late else "seen, later not"
@@ -154,7 +142,6 @@ def channel_row(channel: ChannelResult) -> tuple[str, ...]:
 
 
 def channels_sentence(result: AuditResult) -> str:
-    """How the table by channel is read."""
     if not result.channels:
         return ""
     one = result.channels[0].bound.confidence or 0.0
@@ -175,7 +162,6 @@ def _one_run(result: AuditResult) -> bool:
 
 
 def estimate_row(estimate: Estimate, numbers: Mapping[str, int], gaussian: bool) -> tuple[str, ...]:
-    """An estimate as cells under ESTIMATE_HEAD."""
     implied = gaussian and estimate.epsilon is None and IMPLIED in estimate.details
     epsilon = estimate.details[IMPLIED] if implied else estimate.epsilon
     return (
@@ -197,96 +183,7 @@ HEAD = (
 )  # fmt: skip
 
 
-WIDTH = 100  # columns of a summary
-DEFAULT = "the default; state yours with --epsilon"
-PRIVATELY = "answer privately (leakbound answer)"
-
-
-def summary(result: AuditResult, verbose: bool = False) -> str:
-    """Verdict, bound and odds beside the claim, and what to do; all sentences where `verbose`."""
-    if verbose:
-        return _all_sentences(result)
-    bound, claim, counts, controls = result.bound, result.claim, result.counts, result.controls
-    epsilon, (odds, allowed) = bound.epsilon or 0.0, odds_beside(result)
-    above = epsilon > 0
-    subject, (shown, limit) = subject_of(result), beside(bound.epsilon, claim.epsilon)
-    notes = notes_of(replace(subject, claim_source="unknown"))
-    notes += f" ({DEFAULT})" if subject.claim_source == "default" else ""
-    text = f"≥ {shown} at δ = {claim.delta:g} with {bound.confidence:.0%} confidence; claimed: "
-    text += f"{limit}{notes}"
-    if (stated := result.guarantee.mu) is not None:
-        mu, other = beside(result.mu_bound.mu, stated, 3)
-        text = f"{text}; μ ≥ {mu}, guaranteed: {other}"
-    checks = [f"{counts.get('pairs', counts.get('canaries'))} paired trials"]
-    if _one_run(result):
-        checks = [f"{counts['canaries']} canaries in one run"]
-    checks += [f"{counts['model_calls']} model calls"]
-    rarely = result.reason == "seen_only_in_bulk"  # a bound may be above 0 all the same
-    if controls is not None and (controls.seen_once or (above and not rarely)):
-        checks += ["one copy of the canary is detected"]
-    elif controls is not None and controls.p_value is not None:
-        only = "detected only where every example holds it"
-        checks += [f"the canary is {only if controls.seen else 'not detected'}"]
-    if result.state is not None and result.state.found is None:
-        checks += ["no evidence of state between queries"]
-    if unparsable := counts["unparsable_answers"]:
-        checks += [f"{unparsable} of {counts['answers']} answers could not be read"]
-    untried = sum(not one.tried for one in attack_classes(result))
-    left = (len(result.sentences) - 1) * (result.verdict == "inconclusive")
-    why = sentence(result.sentences[0]) + (f" {left} more: -v." if left else "")
-    proof = "A lower bound, for these attacks" if above else "No proof that nothing leaks"
-    plain = result.verdict == "violation" and epsilon > claim.epsilon
-    rows = {
-        "attacker": attacker_sentence(result, brief=True),
-        "ε": text,
-        "odds": f"× {odds} or more; the claim allows {allowed}" if above else "",
-        "why": "" if plain else why,
-        "checked": "; ".join(checks) + ("." + result.reused if result.reused else ""),
-        "fix": remedy(result) if result.verdict == "violation" else "",
-    }  # fmt: skip
-    also = reason_sentences(result)[len(result.sentences) :]
-    lines = [first_line(verdict_words(result), [replace(subject, epsilon=None)])]
-    lines += [_row(name, text) for name, text in rows.items() if text]
-    if result.channels:
-        table = align(CHANNEL_HEAD, *map(channel_row, result.channels))
-        lines += [f"  {line}" for line in table.splitlines()]
-    lines += [_row("also", text) for text in also]
-    lines += [_row("warning", text) for text in result.warnings]
-    lines += [f"  {proof}; {number_of(untried, 'kind')} of attack not tried. All sentences: -v."]
-    return "\n".join(lines)
-
-
-def _row(name: str, text: str) -> str:
-    return textwrap.fill(
-        text, WIDTH, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-
-
-def remedy(result: AuditResult) -> str:
-    """What to change, by what was read from which system."""
-    read, own = result.reading, result.provenance["model"] == result.attack["mechanism"]
-    stated, found = result.guarantee.epsilon, result.bound.epsilon or 0.0
-    if result.claim.epsilon < stated < math.inf and found <= stated:
-        change = (
-            f"its guarantee of ε = {stated:g} is weaker than the claim: strengthen it, or claim it"
-        )
-    elif stated < math.inf:
-        change = "it leaks more than its guarantee: check its sensitivity, noise and sampling"
-    elif "seconds" in read.channel:
-        change = "give replies a time that does not depend on rows, and share no cache"
-    elif read.channel not in ("", "answer", REPLY):
-        change = f"take {read.channel} out of what a caller sees, or let it depend on no row"
-    elif own and (read.of == "codes" or read.channel or reads_texts(result.attack)):
-        change = f"let replies repeat no text of a row, also beside the answer, or {PRIVATELY}"
-    elif own:
-        change = f"let replies depend on no single row, or {PRIVATELY}"
-    else:
-        change = f"no instruction in a prompt bounds a leak: {PRIVATELY}, or leave private rows out"
-    return f"{change}; then audit again"
-
-
-def _all_sentences(result: AuditResult) -> str:
+def all_sentences(result: AuditResult) -> str:
     lines = [first_line(verdict_words(result), [subject_of(result)])]
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     lines += [f"  {one}" for one in meaning if one]
@@ -308,7 +205,6 @@ def _all_sentences(result: AuditResult) -> str:
 
 
 def comparison_table(results: Sequence[AuditResult]) -> str:
-    """Several audits as a table."""
     rows = [
         (
             system_name(r),

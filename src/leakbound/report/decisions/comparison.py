@@ -160,7 +160,6 @@ def comparison_page(found: Comparison) -> str:
 
 
 def _answer(found: Comparison) -> str:
-    """What is known of differences, in a sentence."""
     shown = [one for one in found.contrasts if one.significant]
     if not found.contrasts:
         return "Their success rates cannot be compared; the reasons stand below."
@@ -216,8 +215,8 @@ def _cells_of_runs(found: Comparison) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+# limits are rounded outwards
 def _interval(middle: float, low: float, high: float) -> str:
-    """Limits are rounded outwards."""
     if math.isinf(low):
         return f"{middle:+.3f} (too few contexts)"
     mark = " *" if low > 0 or high < 0 else ""

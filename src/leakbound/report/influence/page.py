@@ -66,7 +66,6 @@ def position_figures(readings: Sequence[NamedReading]) -> list[str]:
 
 
 def _line(axes: Axes, at: int, name: str, x: npt.ArrayLike, y: npt.ArrayLike, marker: str) -> None:
-    """A line that differs from the others in colour, and in dashes once colours repeat."""
     color, dashes = COLORS[at % len(COLORS)], LINES[at // len(COLORS) % len(LINES)]
     axes.plot(x, y, color=color, ls=dashes, lw=1.4, marker=marker, label=name)
 
@@ -124,7 +123,6 @@ def _whole_sentence(named: NamedReading, which: str) -> str:
 
 
 def _part(named: NamedReading) -> str:
-    """The part with the largest influence, of the units if there are any."""
     grids = named.reading.grids[:-1]
     if not grids:
         return ""
@@ -248,7 +246,6 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
 
 
 def _context(readings: Sequence[NamedReading]) -> Values:
-    """The heat maps of all readings, for each size of spans or kind of units on one scale."""
     grids = [
         (one, grid) for one in readings for grid in one.reading.grids[:-1] or one.reading.grids
     ]
@@ -274,7 +271,6 @@ def _context(readings: Sequence[NamedReading]) -> Values:
 
 
 def _map(one: NamedReading, grid: SpanGrid, most: float) -> Values:
-    """A heat map, and the data that its script reads."""
     cut = segments(one.one, grid)
     faint = hides_copies(one.reading, grid)
     top = [] if faint else strongest_pieces(cut)

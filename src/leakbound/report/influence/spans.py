@@ -156,7 +156,6 @@ def excess_note(reading: Reading, grid: SpanGrid) -> str:
 
 
 def _copies(reading: Reading, grid: SpanGrid) -> str:
-    """Leave-one-out of units that stand twice."""
     whole, total = float(reading.grids[-1].totals[0]), float(grid.totals.sum())
     if not hides_copies(reading, grid):
         return ""
@@ -168,7 +167,6 @@ def _copies(reading: Reading, grid: SpanGrid) -> str:
 
 
 def _search_note(grid: SpanGrid) -> str:
-    """What may be among the units that were not measured."""
     found = grid.unopened
     if found is None:
         return ""

@@ -76,7 +76,6 @@ Value = Callable[["SweepPoint"], "float | None"]
 
 
 def _of_utility(name: str) -> Value:
-    """A value of the utility of a point, where it was measured."""
     return lambda point: None if point.utility is None else getattr(point.utility, name)
 
 
@@ -196,7 +195,6 @@ class _Sweep:
 
 
 def _axis(record: SweepRecord) -> str | None:
-    """The key on x: epsilon where it changes, else the first number that does."""
     numbers = [
         key
         for key, values in record.grid.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,8 +22,9 @@ from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import cli_command, option
-from leakbound.cli.screen.output import emit, is_verbose, say
+from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.progress import progress
+from leakbound.cli.screen.result import show_result
 from leakbound.models import Endpoint, Local
 from leakbound.systems import SystemFailed
 
@@ -77,14 +79,15 @@ def command(
     if fresh:
         _set_aside(prepared.folder(collecting.out))
     kept = prepared.folder(collecting.out) if debug else None
+    begun = time.monotonic()
     with _tell(ask), _debug(kept), progress(prepared.name) as show:
         if collecting.shard is None:
             record, folder = run_audit(prepared, collecting.out, show, not fresh, ask)
         else:
             folder = run_shard(prepared, collecting.shard, collecting.out, show, not fresh, ask)
-    return (
-        finish(record, folder) if collecting.shard is None else _partly(folder, *collecting.shard)
-    )
+    if collecting.shard is not None:
+        return _partly(folder, *collecting.shard)
+    return finish(record, folder, time.monotonic() - begun)
 
 
 @contextmanager
@@ -120,18 +123,20 @@ def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bo
     kept = prepared.folder(collecting.out) if debug else None
     if fresh:
         _set_aside(prepared.folder(collecting.out))
+    begun = time.monotonic()
     with _debug(kept), progress(prepared.name) as show:
-        return finish(*run_one_run(prepared, collecting.out, show, collecting.replay, not fresh))
+        found = run_one_run(prepared, collecting.out, show, collecting.replay, not fresh)
+    return finish(*found, time.monotonic() - begun)
 
 
-def finish(record: AuditResult, folder: Path) -> int:
+def finish(record: AuditResult, folder: Path, seconds: float | None = None) -> int:
     """Write the report of a finished run, say what was found, and give the exit code."""
-    from leakbound.report import page, summary  # only an audit that ends needs pages
+    from leakbound.report import page  # only an audit that ends needs pages
 
     write_private(folder / "report.html", page([record]))
-    say(summary(record, is_verbose()))
-    click.echo(f"  Report: {folder / 'report.html'}")
     code = EXIT[record.verdict]
+    show_result(record, code, seconds)
+    say(f"   {'report':<17}{folder / 'report.html'}")
     emit({"exit_code": code, "folder": folder, "record": record})
     return code
 

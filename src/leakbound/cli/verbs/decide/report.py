@@ -8,10 +8,11 @@ import click
 
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import PATH, cli_command, option
-from leakbound.cli.screen.output import emit, is_verbose, say, write_output
+from leakbound.cli.screen.output import emit, say, write_output
+from leakbound.cli.screen.result import show_result
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.errors import StoreError, UsageError
-from leakbound.report import comparison_table, page, summary
+from leakbound.report import comparison_table, page
 from leakbound.report.sweep.words import sweep_summary
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import FILE
@@ -41,7 +42,10 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     one = len(records) == 1
-    say(summary(records[0], is_verbose()) if one else comparison_table(records))
+    if one:
+        show_result(records[0])
+    else:
+        say(comparison_table(records))
     click.echo(f"Report: {target}")
     emit({"report": target, "records": records, "unfinished": given.names, "refused": refused})
     return StoreError.exit_code if refused else given.exit_code

@@ -360,7 +360,7 @@ def _seen(
         if labels and kind == "text":
             lines += ["Not used: --labels, because the system does not answer with labels alone"]
     elif spec.system.model in BUNDLED:
-        lines += [f"Model: {spec.system.model}, bundled with leakbound: it is not your model"]
+        lines += [f"Model: {spec.system.model}, test model, not yours"]
     else:
         lines += [f"Model: {spec.system.model}"]
     return "\n".join(lines)

@@ -1,0 +1,109 @@
+"""What leaked, what to change, and the command that shows that the change helped: one table."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from leakbound.auditing.result.sentences import reads_texts
+from leakbound.systems.replies import REPLY
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult
+
+PRIVATELY = "answer privately (leakbound answer)"
+SAME = "leakbound audit …"  # the same command, with what follows
+# what leaked, by reading
+LEAKED = {
+    "score": "the answers tell whether a record is there",
+    "texts": "replies repeat the text of a record",
+    "codes": "replies quote the text of a record",
+    "replies": "whole replies differ when a record is there",
+    "distribution": "what is computed before noise changes too much with one record",
+    "seconds": "reply times tell whether a record is there",
+    "channel": "the channel {channel} tells whether a record is there",
+}
+# What to change by reading, kind of system and mechanism ("" is any), with the options of the
+# command that shows it; the first row that fits holds. Kinds: a guarantee weaker than the claim, or
+# one that is broken; a store that trials share; an application; a mechanism that asks a model.
+CHANGES = (
+    ("", "weak guarantee", "",
+     "its guarantee of ε = {stated:g} is weaker than the claim: strengthen it, or claim it",
+     "--epsilon {stated:g}"),
+    ("", "broken guarantee", "",
+     "it leaks more than its guarantee: check its sensitivity, noise and sampling", "--fresh"),
+    ("seconds", "", "", "give replies a time that does not depend on rows, and share no cache",
+     "--fresh"),
+    ("channel", "", "", "take {channel} out of what a caller sees, or let it depend on no row",
+     "--fresh"),
+    ("", "store", "", "let a caller search only rows that they may read, or use leakbound answer",
+     "--fresh"),
+    ("codes", "application", "", "let no reply repeat a row, or use leakbound answer",
+     "--fresh"),
+    ("texts", "application", "", "let no reply repeat a row, or use leakbound answer",
+     "--fresh"),
+    ("", "application", "", "let no row change a reply, or use leakbound answer", "--fresh"),
+    ("texts", "model", "", f"{PRIVATELY} or show no private rows", "--mechanism keyword_mean"),
+    ("", "model", "prompt_defense", f"an instruction bounds no leak: {PRIVATELY}",
+     "--mechanism report_noisy_max"),
+    ("", "model", "", f"{PRIVATELY} or show no private rows",
+     "--mechanism report_noisy_max"),
+)  # fmt: skip
+
+
+class Remedy(NamedTuple):
+    leaked: str
+    change: str
+    command: str
+
+
+def remedy(result: AuditResult) -> Remedy:
+    read, mechanism = _name_of_reading(result), result.attack["mechanism"]
+    known = {"channel": result.reading.channel, "stated": result.guarantee.epsilon}
+    keys = (read, _kind(result), mechanism)
+    change, options = next(
+        (change, options)
+        for *row, change, options in CHANGES
+        if all(one in ("", key) for one, key in zip(row, keys, strict=True))
+    )
+    leaked = LEAKED[read].format(**known)
+    again = "leakbound.audit(…) again" if result.handed else f"{SAME} {options.format(**known)}"
+    return Remedy(leaked, change.format(**known), again)
+
+
+def _name_of_reading(result: AuditResult) -> str:
+    read = result.reading
+    if read.channel not in ("", "answer", REPLY):
+        return "seconds" if "seconds" in read.channel else "channel"
+    return "texts" if read.of == "score" and reads_texts(result.attack) else read.of
+
+
+def _kind(result: AuditResult) -> str:
+    stated, found = result.guarantee.epsilon, result.bound.epsilon or 0.0
+    if stated < math.inf:
+        weak = result.claim.epsilon < stated and found <= stated
+        return "weak guarantee" if weak else "broken guarantee"
+    if "builds" in result.counts or result.spec.get("layout") == "session":
+        return "store"
+    own = result.provenance["model"] == result.attack["mechanism"]  # it asks its own model
+    return "application" if own else "model"
+
+
+# options with values in the sentence of an obstacle
+GIVEN = re.compile(r"(?:--[a-z][a-z-]+ (?!and\b|or\b|in\b|which\b|with\b)[a-z_][\w:.=-]*\b ?)+")
+
+
+def next_step(result: AuditResult) -> str:
+    why, counts = result.sentences[0], result.counts
+    if given := GIVEN.search(why):
+        seed = f" --seed {result.spec['seed'] + 1}" * ("another --seed" in why)
+        return f"{SAME} {given[0].strip()}{seed}"
+    if result.reason == "too_few_trials" and "builds" in counts:
+        return f"{SAME} --canaries {2 * counts['canaries']}"
+    if result.reason == "too_few_trials":
+        needed = counts.get("pairs_needed", 0)  # by a perfect attack
+        return f"{SAME} --pairs {2 * max(needed, counts['pairs'])}"
+    if "more --controls" in why and result.controls is not None:
+        return f"{SAME} --controls {3 * result.controls.pairs}"
+    return f"change that, then {SAME} --fresh" if result.reason != "attack_blind" else ""
