@@ -208,9 +208,13 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "systems/callable.py": (
         {
             "*", "__annotations__", "__globals__", "__mro__", "__name__", "__self__", "ask",
-            "close", "stateful",
+            "close", "open_tenant", "stateful",
         },
         "objects of users: callables, or what they open, with such members",
+    ),
+    "systems/tenants.py": (
+        {"*", "open_tenant", "tenants"},
+        "applications of users, and the sessions that they open",
     ),
     "systems/calls.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
     "systems/replies.py": (

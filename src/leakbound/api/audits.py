@@ -87,10 +87,10 @@ def audit(
         threshold: A number, "split", "bonferroni" or "best"; None: the score's own rule.
         confidence: Of every bound, at least 0.5 and below 1.
         stop_when_rejected: End once the e-process has rejected what it tests.
-        design: "paired" makes a context of its own for each trial. The others need a store as
-            `system` (`leakbound.systems.Store`, or an index that is known): "session" puts the
-            canary of each trial into one store and takes it out, and "one_run" plants `canaries` in
-            one store, each by a fair coin, and asks about each once.
+        design: "paired" makes a context of its own for each trial. Two others need a store
+            (`leakbound.systems.Store`, or an index that is known): "session" puts the canary of
+            each trial into it and takes it out; "one_run" plants `canaries`, each by a fair coin,
+            and asks about each once. "tenants" needs `open_tenant`: one tenant plants, one asks.
         pairs: Paired trials.
         canaries: Canaries of a one_run design.
         shots: Examples in a context.

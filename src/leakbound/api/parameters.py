@@ -86,7 +86,7 @@ class AuditParameters(TypedDict, total=False):
     threshold: str | float | None
     confidence: float
     stop_when_rejected: bool
-    design: Literal["paired", "session", "one_run"]
+    design: Literal["paired", "session", "one_run", "tenants"]
     pairs: int
     canaries: int
     shots: int

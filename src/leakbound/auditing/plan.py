@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from leakbound._records import Card
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.prepared import Prepared, wanted_change
-from leakbound.auditing.result.sentences import Subject, full_name
+from leakbound.auditing.result.sentences import GUESSING as GUESSING_NOTE
+from leakbound.auditing.result.sentences import ISOLATION, Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
 from leakbound.stats.power import PERFECT, Assumption, Power
 
 GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
+ISOLATED = "isolation between tenants (epsilon 0 at delta 0)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
 
 
@@ -63,12 +65,13 @@ def plan(prepared: Prepared) -> Plan:
     chances = [(factor, estimator.power(design, design.pairs, factor)) for factor in factors]
     claim, spec, mechanism = prepared.trial_design.claim, prepared.spec, prepared.mechanism
     each = spec.decision.each[0]
+    zero, tested = (GUESSING_NOTE, GUESSING) if spec.decision.claim else (ISOLATION, ISOLATED)
     return Plan(
         pairs=design.pairs,
         model_calls=calls,
         cost=cost,
         estimator=estimator.name,
-        tested=GUESSING if is_random_guessing(design.claim) else design.tested.describe(),
+        tested=tested if is_random_guessing(design.claim) else design.tested.describe(),
         largest_epsilon=largest.epsilon,
         largest_mu=largest.mu,
         guarantee_mu=design.guarantee_mu,
@@ -76,7 +79,7 @@ def plan(prepared: Prepared) -> Plan:
         power=tuple((factor, power) for factor, power in chances if power is not None),
         assumption=design.assumption,
         background_copies=prepared.pairs.copies.count,
-        builds=None if prepared.spec.design.layout == "paired" else 1,
+        builds=1 if prepared.spec.design.layout == "session" else None,
         guessing_power=guessing,
         others=_others(prepared, asked),
         subject=Subject(
@@ -86,6 +89,7 @@ def plan(prepared: Prepared) -> Plan:
             delta=claim.delta,
             claim_source=spec.claim_source,
             each=None if each == claim.epsilon else each,
+            zero=zero,
         ),
     )
 

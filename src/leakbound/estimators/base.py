@@ -127,6 +127,7 @@ class TrialDesign:
         first_look: Number of pairs of the first earlier result that was computed from the same
             pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
             target as in that result. None if there is no such result.
+        isolation: Whether a claim of 0 is that of tenants, and not of random guessing.
     """
 
     claim: Claim
@@ -151,6 +152,7 @@ class TrialDesign:
     independence: Independence = "no"
     code_chance: float | None = None
     first_look: int | None = None
+    isolation: bool = False
 
     @property
     def horizon(self) -> int | None:

@@ -199,7 +199,6 @@ def _by_names(
 
 
 def _is_list(call: Callable[..., object], name: str) -> bool:
-    """Whether a parameter is declared as several texts or rows."""
     try:
         return form_of(call, name) in (TEXTS, TUPLE, LIST, EXAMPLES)
     except TargetError:
@@ -470,6 +469,8 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
         return known
     if isinstance(made, AsyncSystem):
         return made
+    if callable(getattr(made, "open_tenant", None)):
+        return cast(System, made)  # of tenants; without `open`, other designs refuse it
     if not callable(made) and not hasattr(made, "answer") and isinstance(made, System):
         return made
     function = answerer(made, name)
@@ -480,7 +481,6 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
 
 
 def _require_two_arguments(function: Answerer, name: str) -> None:
-    """Refuse, before any call, what cannot take (context, query)."""
     if not _binds(function, (), ""):
         raise TargetError(
             f"the system {name!r} takes {inspect.signature(function)}; it must take (context, "

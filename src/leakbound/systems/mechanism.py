@@ -42,6 +42,7 @@ from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import REPLY, as_reply, seen_seconds, together
 from leakbound.systems.stores import SharedStore
+from leakbound.systems.tenants import TenantSystem
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,
@@ -310,7 +311,7 @@ class SystemMechanism(MechanismBase):
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
         if (
-            isinstance(self.system, SharedStore)
+            isinstance(self.system, SharedStore | TenantSystem)
             and not self._clocked
             and replace(reply, channels=None) != LOST
         ):

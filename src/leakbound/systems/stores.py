@@ -81,15 +81,15 @@ def _records(store: Store, records: Iterable[Example], caller: Caller) -> Iterat
     planted = Records()
     try:
         for record in records:
-            caller.call(partial(_plant, store, record, planted))
+            caller.call(partial(plant_record, store, record, planted))
         yield
     except BaseException as error:
-        _remove(store, planted, caller, error)
+        remove_records(store, planted, caller, error)
         raise
-    _remove(store, planted, caller)
+    remove_records(store, planted, caller)
 
 
-def _plant(store: Store, record: Example, planted: Records) -> None:
+def plant_record(store: Store, record: Example, planted: Records) -> None:
     try:
         found = finish(store.plant(record))
     except Exception as error:
@@ -157,15 +157,16 @@ class SharedStore:
         try:
             self._plant_all(context, planted)
         except BaseException as error:
-            _remove(self.store, planted, caller, error)
+            remove_records(self.store, planted, caller, error)
             raise
-        return FunctionSession(self._session.ask, partial(_remove, self.store, planted, caller))
+        removing = partial(remove_records, self.store, planted, caller)
+        return FunctionSession(self._session.ask, removing)
 
     def _plant_all(self, context: Context, planted: Records) -> None:
         """Waits whether there is a record or not: an answer after a pause takes longer."""
         began = time.monotonic()
         for record in context:
-            _plant(self.store, record, planted)
+            plant_record(self.store, record, planted)
         if context:
             self._each = (time.monotonic() - began) / len(context)
         settle((1 + 1.5 * max(0, self.copies - len(context))) * self._each)
@@ -184,7 +185,7 @@ class SharedStore:
             self._session = None
 
 
-def _remove(
+def remove_records(
     store: Store, planted: Records, caller: Caller, because: BaseException | None = None
 ) -> None:
     """Remove what can be removed, the last one first; then say what stays."""

@@ -23,6 +23,7 @@ from leakbound.auditing.decide.obstacles import (
     is_function,
     noise_obstacles,
     obstacles,
+    own_unseen,
     score_reading,
     unread,
 )
@@ -93,6 +94,7 @@ class ContextUse:
     whole: bool
     small: bool
     seen_by: str | None = None
+    tenants: bool = False
 
     @property
     def read(self) -> str:
@@ -102,10 +104,13 @@ class ContextUse:
     @property
     def limit(self) -> str:
         """What the replies do not show, and what would not have been seen."""
+        where = "with a single canary in the context"
+        of = f"{self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack"
+        if self.tenants:
+            where, of = "where the other tenant had the record", f"{self.pairs} pairs"
         return (
             f"no reading of {self.read} changed its rate by "
-            f"{math.ceil(100 * self.change) / 100:g} or more with a single canary in the context "
-            f"({self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack; each would "
+            f"{math.ceil(100 * self.change) / 100:g} or more {where} ({of}; each would "
             "have shown it with probability 0.9). A leak in fewer than "
             f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way (by "
             "a rule that no reading follows), would not have been seen"
@@ -116,7 +121,7 @@ class ContextUse:
 def context_use(seen: OnePass) -> ContextUse | None:
     """What the replies to all attacks that were asked show; None where no other is to be asked."""
     others, wanted = seen.prepared.others, wanted_change(seen.prepared.spec)
-    if not others:
+    if not (others or seen.prepared.pairs.tenants):
         return None
     tests = seen.changes()
     names = attack_name(seen.prepared.attack), *(one.name for one in others)
@@ -139,6 +144,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
         whole=seen.prepared.spec.design.store_text == "all",
         texts=any(one.attack.query.free for one, _ in zip(others, tests[1:], strict=False)),
         seen_by=seeing[1] if seeing[0] <= EACH else None,
+        tenants=seen.prepared.pairs.tenants,
     )
 
 
@@ -157,7 +163,7 @@ def without_use(
         return ((code, f"{why} {UNREAD}"), *more)
     if application is not None and seen.prepared.spec.design.detect_change == 0:
         return ((code, f"{why} {UNASKED}"), *more)
-    if use is None or use.seen_by == use.attacks[0]:
+    if use is None or use.tenants or use.seen_by == use.attacks[0]:
         return blind
     if above is not None and not (use.small or use.left or use.seen_by):
         return blind
@@ -207,6 +213,8 @@ def concluded(
         return found
     application = seen.prepared.mechanism.application is not None
     limit = f"{use.limit} {BESIDE}" if application else use.limit
+    if use.tenants:
+        return _isolation(seen, use, limit)
     kinds = f"kinds of attack that saw nothing of it: {', '.join(use.attacks)}."
     if above is not None:
         bound = f"epsilon is at least {beside(above.epsilon or 0.0, 0.0)[0]}, as claimed, and "
@@ -218,6 +226,20 @@ def concluded(
     return Conclusion("no_violation", "context_unused", (limit + full, kinds))
 
 
+def _isolation(seen: OnePass, use: ContextUse, limit: str) -> Conclusion:
+    if use.seen_by is not None:
+        why = (
+            "replies to one tenant differ where the other one has the record, and the e-process "
+            "does not reject the claim yet. Use more --pairs."
+        )
+        return Conclusion("inconclusive", "too_few_trials", (why,))
+    if seen.prepared.spec.design.detect_change is not None and use.change > use.wanted:
+        code, why = _too_few(use)
+        return Conclusion("inconclusive", code, (why,))
+    return Conclusion("no_violation", None, (f"{OWN_SEEN} {limit}",))
+
+
+OWN_SEEN = "Each tenant sees its own record; of the record of the other one,"
 # A few replies that come again are known by heart, and those of other pairs vary: a witness learns
 # from twice as many what it learns from these.
 LEARNED = 2
@@ -365,10 +387,11 @@ def decide(seen: OnePass) -> Assessment:
     largest = largest_of(seen, controls, told, bounds)
     slow = alone or must_learn(seen, controls)
     changed, enough = controls.shows_change, exceeds(largest, design)
+    blindness_of = own_unseen if (tenants := prepared.pairs.tenants) else blindness
     shown = [one for each in found.values() for one in each]
     exact = next((e for e in shown if e.method == "exact" and e.kind == "lower_bound"), None)
     above = above_zero((*bounds, *shown))
-    lost = (*controls_lost(controls),)
+    lost = () if tenants else (*controls_lost(controls),)
     lasting = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above),
@@ -378,7 +401,7 @@ def decide(seen: OnePass) -> Assessment:
     )
     blind = (
         *(() if changed else lost),
-        *blindness(prepared.attack, controls, above, alone),
+        *blindness_of(prepared.attack, controls, above, alone),
     )
     conclusion = partial(
         conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
@@ -386,7 +409,7 @@ def decide(seen: OnePass) -> Assessment:
     # is it at most the attack's blindness that keeps the audit from saying no_violation?
     without = conclusion(lasting)
     good = without.verdict == "no_violation"
-    use = context_use(seen) if good and blind else None
+    use = context_use(seen) if good and (blind or tenants) else None
     # more pairs would not show what differs in another direction in each of them
     repeated = good or (slow and without.reason == "too_few_trials")
     digest = is_function(seen.digest(bool(blind))) if repeated else ()

@@ -265,6 +265,34 @@ def blindness(
     )
 
 
+OWN_LOST = (
+    "the first tenant saw its own records before the pairs, and not clearly after them (p = "
+    "{:.2g}): the system changed, or rows were used again and a cache answered from before. Use "
+    "more rows (three a pair and nine a control), or audit again with --fresh."
+)
+
+
+def own_unseen(
+    attack: Attack, controls: ControlCheck, bound: Estimate | None, told: bool = False
+) -> Iterator[Obstacle]:
+    each = (
+        (controls.seen, "first", controls.combined),
+        (controls.seen_once, "second", controls.single),
+    )
+    for seen, which, p_value in each:
+        if not seen:
+            shown = "no control was asked" if p_value is None else f"p = {p_value:.2g}"
+            yield blind_unless(
+                bound,
+                f"the {which} tenant does not see the records that it planted itself ({shown}), so "
+                "seeing nothing of the other one's says nothing. Check its credential, what plant "
+                "adds, and whether answers are made from it; ask more --controls, or "
+                f"{_advice(attack)}",
+            )
+    if controls.seen and not controls.seen_late:
+        yield blind_unless(bound, OWN_LOST.format(controls.late or 1.0))
+
+
 def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
     """Did the attack see the positive control to the end?"""
     if controls.seen_late or controls.exempt or not controls.seen:

@@ -15,6 +15,7 @@ from leakbound.attacks import Attack, RenderedQuery
 from leakbound.errors import DataError, UsageError
 from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
+from leakbound.systems.tenants import TenantContext
 from leakbound.tasks import Context, Example, Job, Task
 
 Purpose = Literal[
@@ -71,7 +72,9 @@ class Pair:
     @property
     def calls(self) -> int:
         """Questions that a system is asked about the pair."""
-        return sum(job.query.calls for job in self.jobs)
+        contexts = (job.context for job in self.jobs)
+        before = sum(len(one.before) for one in contexts if isinstance(one, TenantContext))
+        return before + sum(job.query.calls for job in self.jobs)
 
     def __repr__(self) -> str:
         return f"Pair({self.index}, <private>)"
@@ -112,7 +115,7 @@ class _Held:
         return _Held, ()
 
     def get(self, index: int, made: Callable[[], Pair]) -> Pair:
-        """Designed once; of the pairs of a long audit, only the first are held."""
+        # designed once; of the pairs of a long audit, only the first are held
         found = self._found.get(index)
         if found is None:
             found = made()
@@ -135,6 +138,7 @@ class Pairs(Sequence[Pair]):
     repeated: float = 0.0
     copies: Copies = Copies()
     beside: Context | None = None
+    tenants: bool = False
     _held: _Held = field(default_factory=_Held)
 
     def __len__(self) -> int:
@@ -159,9 +163,7 @@ class Pairs(Sequence[Pair]):
         return Controls(self, number, number)
 
 
-class _Places(Sequence[Pair]):
-    """Pairs that are drawn where they are read."""
-
+class _Places(Sequence[Pair]):  # that are drawn where they are read
     @overload
     def __getitem__(self, at: int) -> Pair: ...
     @overload
@@ -225,6 +227,7 @@ class OtherPairs(_Places):
 def design(
     rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
     repeated: float = 0.0, copies: Copies = Copies(), beside: Context | None = None,
+    tenants: bool = False,
 ) -> Pairs:  # fmt: skip
     """Independent pairs: contexts of rows drawn without replacement, a canary at a random place."""
     if shots + 1 > len(rows):
@@ -233,12 +236,15 @@ def design(
             f"has {len(rows)}; use fewer examples (--shots) or more data."
         )
     return Pairs(
-        rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies, beside
-    )
+        rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies, beside,
+        tenants,
+    )  # fmt: skip
 
 
 def _pair(index: int, pairs: Pairs) -> Pair:
     out_first = bool(generator(pairs.seed, "order", index).integers(2))
+    if pairs.tenants:
+        return _between(index, pairs, generator(pairs.seed, "design", index), out_first)
     pair = _once(index, pairs, generator(pairs.seed, "design", index), out_first)
     again = generator(pairs.seed, "state", index)
     if again.random() >= pairs.repeated:
@@ -251,7 +257,6 @@ def _pair(index: int, pairs: Pairs) -> Pair:
 
 
 def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -> Pair:
-    """One canary at a drawn place."""
     insertion = pairs.attack.insertion
     context, canary, asked = _draw(pairs, rng)
     position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
@@ -267,7 +272,43 @@ def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -
 
 def _single(index: int, pairs: Pairs) -> Pair:
     rng = generator(pairs.seed, "control", -index)
+    if pairs.tenants:
+        return _between(index, pairs, rng, bool(rng.integers(2)), alone=1)
     return _once(index, pairs, rng, bool(rng.integers(2)))
+
+
+ROLES = 3  # rows of a pair between tenants
+APART = 16  # pairs of rows that late controls are apart from the first ones
+
+
+def _between(
+    index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool, alone: int | None = None
+) -> Pair:
+    # In one context a tenant has the record that is asked about, in the other one another record:
+    # so it does as much in both. The owner asks about what it has; then the other tenant asks, or,
+    # of a control, the owner itself, the tenant `alone`.
+    # No question is asked twice, which a cache could answer: where the code alone tells the record,
+    # the canary-out context is asked about a third record. Which row has which part is drawn, so
+    # replies that do not depend on the owner are exchangeable, whatever is known of the rows.
+    rows, (shard, number) = pairs.rows, divmod(-index, LATE)
+    block = index if index >= 0 else len(rows) // ROLES - number - shard * APART
+    order = generator(pairs.seed, "order").permutation(len(rows))
+    places = ((ROLES * block + int(part)) % len(rows) for part in rng.permutation(ROLES))
+    there, elsewhere, absent = (_query_about(pairs, rows[order[place]], rng) for place in places)
+    (canary, asked), (decoy, used) = there, elsewhere
+    digits, of_rows = pairs.attack.canary.code_digits, pairs.attack.canary.of_rows
+    by_code = of_rows and 0 < digits == len(asked.target) and asked.target in str(canary.input)
+    owner = int(rng.integers(2)) if alone is None else alone
+    asker, first = 1 - owner if alone is None else owner, int(rng.integers(2))
+
+    def job(record: Example, own: RenderedQuery, about: RenderedQuery) -> Job:
+        texts = [readable(own.query.text), *own.query.further] if alone is None else ()
+        return Job(TenantContext.of((record,), owner, asker, first, texts), about.query)
+
+    return Pair(
+        index, job(canary, asked, asked), job(decoy, used, absent[1] if by_code else asked), asked,
+        canary, 0, int(rng.integers(1 << 31)), out_first,
+    )  # fmt: skip
 
 
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
@@ -307,6 +348,8 @@ def _control(index: int, pairs: Pairs) -> Pair:
     # no two shards ask the same late controls, which a cache could answer
     later = () if late == 0 else (LATER,) if late == 1 else (LATER, late)
     rng = generator(pairs.seed, "control", number, *later)
+    if pairs.tenants:
+        return _between(index, pairs, rng, bool(rng.integers(2)), alone=0)
     context, canary, asked = _draw(pairs, rng)
     full = _plant(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(
@@ -316,7 +359,7 @@ def _control(index: int, pairs: Pairs) -> Pair:
 
 
 def _plant(context: Context, canary: Example) -> Context:
-    """The canary in place of every example, or of as many as leave the context no longer."""
+    # the canary in place of every example, or of as many as leave the context no longer
     size, room = len(readable(canary.input)), sum(len(readable(row.input)) for row in context)
     copies = min(len(context), max(1, max(room, ROOM) // max(1, size)))
     return (*(canary for _ in range(copies)), *context[copies:])
@@ -324,11 +367,20 @@ def _plant(context: Context, canary: Example) -> Context:
 
 def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
     """A context without the canary, a canary, and the query about it."""
-    rows, attack, (rare, common) = pairs.rows, pairs.attack, pairs.labels
+    rows = pairs.rows
     *chosen, spare = rng.choice(len(rows), size=pairs.shots + 1, replace=False)
-    wrong = attack.canary.mislabels and rows[spare].label == rare
-    canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
-    images = bool(images_in(canary.input)), bool(images_in(rows[spare].input))
+    canary, asked = _query_about(pairs, rows[spare], rng)
+    drawn = tuple(rows[i] for i in chosen)
+    return drawn if pairs.beside is None else pairs.beside, canary, asked
+
+
+def _query_about(
+    pairs: Pairs, row: Example, rng: np.random.Generator
+) -> tuple[Example, RenderedQuery]:
+    attack, (rare, common) = pairs.attack, pairs.labels
+    wrong = attack.canary.mislabels and row.label == rare
+    canary = attack.canary.make(row, common if wrong else rare, rng)
+    images = bool(images_in(canary.input)), bool(images_in(row.input))
     if images[0] != images[1]:
         kinds = ("an image", "texts") if images[0] else ("a text", "images")
         fits = "hex or natural" if images[0] else "patchwork, marked or natural"
@@ -344,8 +396,7 @@ def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, Ren
             f"{', '.join(allowed)}; give the canary "
             "one of these labels (its option label), or use the query membership."
         )
-    drawn = tuple(rows[i] for i in chosen)
-    return drawn if pairs.beside is None else pairs.beside, canary, asked
+    return canary, asked
 
 
 def _insert(context: Sequence[Example], canary: Example, position: int, insertion: str) -> Context:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -118,18 +119,20 @@ class ControlCheck:
 
 def check_controls(
     scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = (),
-    two_sided: bool = False,
+    two_sided: bool = False, by_length: bool = False,
 ) -> ControlCheck:  # fmt: skip
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
     p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist(), two_sided)
     gaps = tuple((scores.member - scores.nonmember).tolist())
-    return ControlCheck(len(scores), p_value, exempt, _witness(replies), gaps=gaps)
+    witness = _witness(replies, by_length)
+    return ControlCheck(len(scores), p_value, exempt, witness, gaps=gaps)
 
 
-def _witness(replies: Sequence[ReplyPair]) -> float | None:
+def _witness(replies: Sequence[ReplyPair], by_length: bool) -> float | None:
     """The smallest two-sided p-value of all measurements, corrected for their number."""
-    known = [(_scalars(one), _scalars(other)) for one, other in replies if one and other]
+    read = partial(_scalars, by_length=by_length)
+    known = [(read(one), read(other)) for one, other in replies if one and other]
     if not known:
         return None
     member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
@@ -154,8 +157,8 @@ def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
     return numbers, shown
 
 
-def _scalars(reply: StoredReply) -> Floats:
-    kept = [not name.startswith(OF_LENGTH) for name in SCALARS]
+def _scalars(reply: StoredReply, by_length: bool) -> Floats:
+    kept = [by_length or not name.startswith(OF_LENGTH) for name in SCALARS]
     return np.where(kept, as_features(reply).scalars, np.nan)
 
 
@@ -224,14 +227,14 @@ def _channel_scores(batch: StoredBatch, name: str) -> PairedScores:
 
 
 def check_channels(
-    batch: StoredBatch, answers: PairedScores, names: Sequence[str]
+    batch: StoredBatch, answers: PairedScores, names: Sequence[str], by_length: bool = False
 ) -> dict[str, ControlCheck]:
     found = {}
     for name in names:
         both = [[channel_of(one, name) for one in row.both] for _, row in batch]
         scores = answers if name == ANSWER else _channel_scores(batch, name)
         replies = [(reply_of(one), reply_of(other)) for one, other in both]
-        found[name] = check_controls(scores, False, replies)
+        found[name] = check_controls(scores, False, replies, by_length=by_length)
     return found
 
 

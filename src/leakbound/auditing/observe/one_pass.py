@@ -244,8 +244,7 @@ class OnePass:
         # they should be there, and are not where the last samples of a log are missing
         lacks = self.prepared.late_controls is not None and self._observed and not self.ended
         full, single = self._check(self.control_batch()), self._check(self._single_batch())
-        trials = self.told.by_score(ANSWER)
-        found = full.followed_by(late).beside(single, *trials)
+        found = self._beside(full.followed_by(late), single, ANSWER)
         return found if late or not lacks else replace(found, late=1.0)
 
     def control_batch(self) -> StoredBatch:
@@ -276,7 +275,9 @@ class OnePass:
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         read = self.design.replies and "replies" in self.prepared.estimator.reads
         replies = shown if read else []
-        return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
+        # both contexts of tenants have one record, whatever follows how much there is
+        tenants, exempt = self.prepared.pairs.tenants, self.prepared.ignores_context
+        return check_controls(scores, exempt, replies, self._two_sided, by_length=tenants)
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         if not (batch := self.control_batch()):
@@ -284,14 +285,20 @@ class OnePass:
         late = [self._by_channel(batch) for batch in self._late_controls()]
         single = self._by_channel(self._single_batch())
         return {
-            name: check.followed_by([checks[name] for checks in late]).beside(
-                single[name], *self.told.by_score(name)
+            name: self._beside(
+                check.followed_by([checks[name] for checks in late]), single[name], name
             )
             for name, check in self._by_channel(batch).items()
         }
 
+    def _beside(self, full: ControlCheck, single: ControlCheck, name: str) -> ControlCheck:
+        if self.prepared.pairs.tenants:  # the first tenant beside the second one
+            return replace(full, single=single.combined)
+        return full.beside(single, *self.told.by_score(name))
+
     def _by_channel(self, batch: StoredBatch) -> dict[str, ControlCheck]:
-        return check_channels(batch, self.releaser.control_scores(batch), self.design.channels)
+        scores, tenants = self.releaser.control_scores(batch), self.prepared.pairs.tenants
+        return check_channels(batch, scores, self.design.channels, by_length=tenants)
 
     def changes(self) -> tuple[ChangeTest, ...]:
         """What the replies to each attack show of a single canary: first to that of the audit, then
@@ -360,8 +367,8 @@ class OnePass:
         return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
 
     def state(self) -> StateCheck | None:
-        if self.prepared.mechanism.needs:
-            return None
+        if self.prepared.mechanism.needs or self.prepared.pairs.tenants:
+            return None  # what tenants share is what is tested
         other = self.tally.quotes.other
         return self.releaser.state.check(other, self._alike(other))
 

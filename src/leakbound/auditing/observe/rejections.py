@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leakbound.estimators import Claim, Estimator, TrialDesign
+from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.e_process import WITHOUT
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.privacy import Gaussian, NonPrivate, gdp_epsilon
@@ -37,7 +37,7 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
     found, mu = [], mu_bound(bounds)
     for hypothesis in design.hypotheses if mu is not None else ("claim",):
         if hypothesis == "claim" or mu is None:
-            above = _above_claim(design.claim, bounds[0])
+            above = _above_claim(design, bounds[0])
         else:
             above = _above_guarantee(design.guarantee_mu or 0.0, mu)
         if not above and not estimator.simultaneous:
@@ -63,7 +63,7 @@ def as_tested(
             return bounds
         low = replace(epsilon, epsilon=limit, assumptions=(*epsilon.assumptions, IN_ORDER))
         return (low, *bounds[1:])
-    if _above_claim(design.claim, epsilon) or (mu.mu or 0.0) <= guaranteed:
+    if _above_claim(design, epsilon) or (mu.mu or 0.0) <= guaranteed:
         return bounds
     implied = {"implied_epsilon": gdp_epsilon(guaranteed, max(design.claim.delta, LEAST_DELTA))}
     assumptions, details = (*mu.assumptions, IN_ORDER), {**mu.details, **implied}
@@ -71,10 +71,11 @@ def as_tested(
     return tuple(low if one is mu else one for one in bounds)
 
 
-def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
+def _above_claim(design: TrialDesign, bound: Estimate) -> list[str]:
+    claim = design.claim
     if bound.epsilon is None or bound.epsilon <= claim.epsilon:
         return []
-    if is_random_guessing(claim):
+    if is_random_guessing(claim) and not design.isolation:
         return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
     shown, limit = beside(bound.epsilon, claim.epsilon)
     needs = bound.details.get(WITHOUT, math.inf) <= claim.epsilon

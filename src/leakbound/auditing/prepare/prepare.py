@@ -40,9 +40,11 @@ from leakbound.auditing.prepare.rows import (
     documents_and_task,
     public_fields,
     public_task,
+    require_contexts,
     require_public,
     rows_and_task,
     share_store,
+    share_tenants,
 )
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
@@ -118,8 +120,12 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
     attack.require(mechanism)  # with the canary that is planted
     sources, beside = data, None
+    tenants = shape.layout == "tenants"
     if shape.layout != "paired":
-        mechanism, sources, beside = share_store(spec, mechanism, data)
+        share = share_tenants if tenants else share_store
+        mechanism, sources, beside = share(spec, mechanism, data)
+    else:
+        require_contexts(mechanism)
     shots = shape.shots if beside is None else len(beside)
     repeated = repeat_share(shape.state_check, mechanism)
     # the spec holds only the paths of what the canary read from files
@@ -128,7 +134,8 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     made = mechanism if mechanism.application is None else None
     parts = AuditParts(
         spec, task, mechanism, attack, estimator, model,
-        design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
+        design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside,
+               tenants=tenants),
         data=fingerprint((*data, *files)), handed=names,
         objects=objects_of(given, names, task, attack, made, shape.task),
         public_labels=fixed.labels if fixed else (),

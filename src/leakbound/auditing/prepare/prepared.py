@@ -149,6 +149,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
         independence=_independence(parts),
         code_chance=_code_chance(parts) if system and answers == 1 else None,
+        isolation=parts.pairs.tenants and spec.decision.claim is None,
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from leakbound.auditing.design.pairs import FILLER, PLANTED, generator
+from leakbound.auditing.design.pairs import FILLER, PLANTED, ROLES, generator
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.systems import SharedStore, SystemMechanism, require_store
+from leakbound.systems.tenants import as_tenants
 from leakbound.tasks import Context, Example, Mechanism, Task, as_context
 from leakbound.tasks.named_tasks import NamedTask, task_by_name
 from leakbound.tasks.rows.datasets import (
@@ -39,6 +41,7 @@ from leakbound.tasks.rows.sources import SourceRow, source_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
+LOG = logging.getLogger("leakbound.data")
 FIELD_KEYS = ("input_field", "label_field", "input_template", "drop_empty")
 SYNTHETIC_ROWS = 400
 GENERATION = infer_task((), "generation")
@@ -151,7 +154,7 @@ def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
 
 
 def _unknown_labels(name: str | None, task: Task) -> str:
-    """Names no label of a row: it is private."""
+    # names no label of a row: it is private
     known = ",".join(task.labels)
     if name in (None, "classification"):
         return (
@@ -209,7 +212,7 @@ def rows_given(rows: object, design: Design) -> Context:
 
 
 def _fields(design: Design) -> tuple[str | None, str | None, str | None]:
-    """Of the field map; a line break is written \\n on the command line."""
+    # of the field map; a line break is written \n on the command line
     template = (
         design.input_template.replace("\\n", "\n") if design.input_template is not None else None
     )
@@ -294,6 +297,35 @@ def share_store(
         )
     others = tuple(rows[i] for i in order[documents:])
     return replace(adapter, system=shared), others, (FILLER,) if insertion == "replace" else ()
+
+
+def share_tenants(
+    spec: AuditSpec, mechanism: Mechanism, rows: Context
+) -> tuple[SystemMechanism, Context, Context]:
+    adapter = require_system(mechanism, "tenant")
+    tenants = as_tenants(adapter.system, adapter.name, adapter.calls)
+    if len(rows) < ROLES:
+        raise DataError(
+            f"a pair between tenants takes {ROLES} rows, and the data has {len(rows)}; use more "
+            "data."
+        )
+    needed = ROLES * (spec.design.pairs + 3 * spec.design.controls)
+    if len(rows) < needed:
+        LOG.warning(
+            "the data has %d rows, and %d pairs between tenants take %d: rows are used again, and "
+            "a cache of the system may answer from before, which can hide a leak. Use more rows, "
+            "or fewer --pairs.", len(rows), spec.design.pairs, needed,
+        )  # fmt: skip
+    return replace(adapter, system=tenants), rows, ()
+
+
+def require_contexts(mechanism: Mechanism) -> None:
+    application: SystemMechanism | None = mechanism.application
+    if application is not None and not hasattr(application.system, "open"):
+        raise UsageError(
+            f"the system {application.name!r} opens sessions of tenants, and no context can be put "
+            "in place; add --between tenants, or name what takes (context, query)."
+        )
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:

@@ -117,6 +117,10 @@ def _opinion(attack: dict[str, str]) -> Iterator[tuple[str, str, str, Said]]:
         yield OPINION, name, f"Structured testing against {name}.", answer
 
 
+def between_tenants(result: AuditRecord) -> bool:
+    return result.spec.get("layout") == "tenants"
+
+
 def _find(result: AuditRecord) -> str:
     bound = result.bound
     return (
@@ -126,6 +130,9 @@ def _find(result: AuditRecord) -> str:
 
 
 def _store_answer(result: AuditRecord) -> Said:
+    if between_tenants(result):
+        said = "One tenant planted records, and another one asked about them. "
+        return "tried", said + _find(result)
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "tried", "Canaries were put into one store that all trials share. " + _find(result)
     return "not_tried", "Audit a store with --design session or --design one_run."
@@ -133,7 +140,7 @@ def _store_answer(result: AuditRecord) -> Said:
 
 def _accuracy(result: AuditRecord) -> Said:
     """Of random guessing: answered by its own claim alone, and never shown by a test."""
-    if not is_random_guessing(result.claim):
+    if not is_random_guessing(result.claim) or between_tenants(result):
         if result.verdict == "violation":
             return "answered", "No: this attack does better. " + _find(result)
         return "not_answered", "Another claim was tested; audit with --claim random-guessing."
@@ -174,6 +181,7 @@ SOURCES: dict[ClaimSource, str] = {
     "unknown": "",
 }
 GUESSING = "random guessing, tested on both sides"
+ISOLATION = "isolation"
 OWN = "the system's own"
 NAMED = 6  # systems, or claims, that a first line lists; of more it gives the number
 # the option that tells mechanisms of one class apart, and what is written before it
@@ -193,6 +201,7 @@ class Subject:
     delta: float = 0.0
     claim_source: ClaimSource = "unknown"
     each: float | None = None
+    zero: str = GUESSING  # what a claim of 0 is called
 
 
 def subject_of(result: AuditRecord) -> Subject:
@@ -204,6 +213,7 @@ def subject_of(result: AuditRecord) -> Subject:
         delta=claim.delta,
         claim_source=result.claim_source,
         each=None if each in (None, claim.epsilon) else each,
+        zero=ISOLATION if between_tenants(result) else GUESSING,
     )
 
 
@@ -253,7 +263,7 @@ def claim_words(subjects: Sequence[Subject]) -> str:
 
 
 def notes_of(subject: Subject) -> str:
-    notes = [GUESSING] * (subject.epsilon == subject.delta == 0)
+    notes = [subject.zero] * (subject.epsilon == subject.delta == 0)
     notes += [] if subject.each is None else [f"{subject.each:g} for each answer"]
     notes += [SOURCES[subject.claim_source]] * (subject.claim_source != "unknown")
     return f" ({'; '.join(notes)})" if notes else ""
@@ -315,9 +325,10 @@ def odds_sentence(result: AuditRecord) -> str:
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
         return "The trials bound no leak; this does not show that there is none."
-    where = "store" if "builds" in result.counts else "context"
+    where = "in the store" if "builds" in result.counts else "in the context"
+    where = "one that the other tenant has" if between_tenants(result) else where
     return (
-        f"{_what_shows(result)} can shift the odds that a person's record is in the {where} by a "
+        f"{_what_shows(result)} can shift the odds that a person's record is {where} by a "
         f"factor of at least {odds_beside(result)[0]}."
     )
 
@@ -375,7 +386,7 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
     several = spec.get("answers", 1) > 1 or int(attack.get("questions", 1)) > 1
     one_run = "builds" in result.counts
-    shared = one_run or spec.get("layout") == "session"
+    shared = one_run or spec.get("layout") == "session" or between_tenants(result)
     worded = not {"text", "template"}.isdisjoint(spec.get("query") or ())  # by the user
     return (
         _AttackClass("Was a given record in the context? From the answers",

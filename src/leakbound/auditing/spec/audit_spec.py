@@ -194,11 +194,17 @@ class Decision(FrozenSpec):
         raise ValueError(f"confidence is {value!r}; it must be at least 0.5 and below 1.{hint}")
 
 
+class _Isolation(Decision):  # between tenants the claim is 0, unless a budget is stated
+    epsilon: float = Field(default=0.0, ge=0)
+    delta: float = Field(default=0.0, ge=0, lt=1)
+
+
 # flat keys of values that have the name of a group: nested, `system` and `design` are the groups
+TENANTS = "tenants"  # a layout
 ALIASES = {"system": "address", "design": "layout"}
 MOST_KEYS = 20  # of a longer list, an error says where to find it
 NAMES = {key: f"{alias} (the key {key})" for alias, key in ALIASES.items()}
-STORES = frozenset({"session", "one_run"})  # layouts with one store
+STORES = frozenset({"session", "one_run", TENANTS})  # layouts with one store
 # what such a layout asks by default: a store answers from what it finds, so a canary looks like the
 # other records and leads to itself, and is one record more
 OF_STORES = {"query": {"kind": "recall"}, "canary": {"kind": "coded"}, "insertion": "add"}
@@ -229,6 +235,8 @@ class AuditSpec(FrozenSpec):
                 "channels are tested on paired trials, and a one_run design has none; use --design "
                 "paired or session, or leave --channels out."
             )
+        if self.design.layout == TENANTS:
+            self._require_between()
         for key, catalogue in COMPONENTS.items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
             if named is not None and named.python is None and named.kind not in catalogue:
@@ -236,6 +244,19 @@ class AuditSpec(FrozenSpec):
         task, own = self.design.task, (*TASKS, "help_desk", "pseudo_names")
         if task is not None and task not in own and task_by_name(task) is None:
             raise unknown_name("the task", task, (*own, *tasks_by_name()))
+
+    def _require_between(self) -> None:
+        design, insertion = self.design, self.attack.insertion
+        fixed = {
+            "insertion": (insertion, "replace", "who has no canary has another record"),
+            "documents": (design.documents, 0, "the tenants plant canaries alone"),
+            "state_check": (design.state_check, 0, "what both tenants share is under test"),
+        }
+        for key, (value, must, why) in fixed.items():
+            if value != must:
+                raise UsageError(
+                    f"{key} is {value}, and in an audit between tenants {why}; leave it out."
+                )
 
     @property
     def claim_source(self) -> Literal["stated", "default"]:
@@ -291,6 +312,8 @@ def make_spec(
             raise _unknown_key(key)
         parts[KEYS[key]][key] = value
     try:
+        if parts["design"].get("layout") == TENANTS:
+            parts["decision"] = _Isolation(**parts["decision"])
         return AuditSpec(**parts)
     except ValidationError as error:
         raise UsageError(_sentences(error.errors())) from None
@@ -300,6 +323,8 @@ def _usual(given: Settings, handed: AuditQuery | None) -> Settings:
     """The attack that fits the layout, and the canary that fits a query about documents."""
     layout = given.get("layout")
     found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
+    if layout == TENANTS:  # who has no canary has another record
+        found |= {"insertion": "replace", "documents": 0, "state_check": 0.0}
     query = given.get("query")
     told = query.to_config() if isinstance(query, Component) else dict(query or {})
     known = "python" not in told and told.get("kind") in QUERIES

@@ -142,6 +142,12 @@ GENERAL = (
         metavar="NAME=VALUE",
     ),
     setting(
+        "--between",
+        "one tenant plants a record and another one asks, with epsilon 0 as the claim unless one "
+        "is given; the same as --design tenants",
+        metavar="[tenants]",
+    ),
+    setting(
         "--pilot",
         "finished run that --assume-hit and --assume-false-alarm are read from",
         PATH,
@@ -229,6 +235,7 @@ def overrides(
     """What the command line says, as flat keys."""
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
     preset = given.pop("preset", None)
+    given |= _layout_between(given.pop("between", None), given)
     given |= _rates_of_pilot(given.pop("pilot", None), given)
     named = [_assignment(text, "--system-option") for text in given.pop("system_arguments", ())]
     _require_once([name for name, _ in named])
@@ -239,6 +246,15 @@ def overrides(
     if preset is None:
         return found
     return merge_keys(with_preset(preset, merge_keys(base, found)), found)
+
+
+def _layout_between(whom: str | None, given: Mapping[str, object]) -> dict[str, str]:
+    if whom is None:
+        return {}
+    if whom != "tenants" or given.get("layout", whom) != whom:
+        what = f"--between is {whom!r}; it must be tenants"
+        raise UsageError(f"{what}, and no other --design is given beside it.")
+    return {"layout": whom}
 
 
 def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, float]:

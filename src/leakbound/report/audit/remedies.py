@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from leakbound.auditing.result.sentences import reads_texts
+from leakbound.auditing.result.sentences import between_tenants, reads_texts
 from leakbound.systems.replies import REPLY
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ CHANGES = (
      "--epsilon {stated:g}"),
     ("", "broken guarantee", "",
      "it leaks more than its guarantee: check its sensitivity, noise and sampling", "--fresh"),
+    ("", "tenants", "", "key stores, caches and memories by tenant", "--fresh"),
     ("seconds", "", "", "give replies a time that does not depend on rows, and share no cache",
      "--fresh"),
     ("channel", "", "", "take {channel} out of what a caller sees, or let it depend on no row",
@@ -84,6 +85,8 @@ def _kind(result: AuditResult) -> str:
     if stated < math.inf:
         weak = result.claim.epsilon < stated and found <= stated
         return "weak guarantee" if weak else "broken guarantee"
+    if between_tenants(result):
+        return "tenants"
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "store"
     own = result.provenance["model"] == result.attack["mechanism"]  # it asks its own model

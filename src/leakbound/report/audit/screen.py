@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from leakbound.auditing.result.audit_result import BESIDE
 from leakbound.auditing.result.sentences import (
     attack_classes,
+    between_tenants,
     guesses_of,
     notes_of,
     odds_beside,
@@ -149,7 +150,10 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
     controls, counts = result.controls, result.counts
     above = (result.bound.epsilon or 0.0) > 0
     rarely = result.reason == "seen_only_in_bulk"  # a bound may be above 0 all the same
-    if controls is not None and (controls.seen_once or (above and not rarely)):
+    if between_tenants(result) and controls is not None and controls.p_value is not None:
+        both = controls.seen and controls.seen_once
+        yield f"each tenant {'sees' if both else 'does not see'} its own records"
+    elif controls is not None and (controls.seen_once or (above and not rarely)):
         yield "one planted copy seen"
     elif controls is not None and controls.p_value is not None:
         yield "only full contexts seen" if controls.seen else "planted canary not seen"

@@ -13,6 +13,7 @@ from leakbound.auditing.result.sentences import (
     ACCESS,
     attacker_sentence,
     attacks_sentence,
+    between_tenants,
     first_line,
     odds_sentence,
     subject_of,
@@ -32,6 +33,7 @@ from leakbound.stats import beside, cut
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.auditing.decide.decide import ChannelResult
+    from leakbound.auditing.observe.controls import ControlCheck
     from leakbound.stats import Estimate
 
 
@@ -64,7 +66,9 @@ def check_sentence(result: AuditResult) -> str:
     """What was checked before the verdict: controls, and whether the system remembers."""
     controls, state = result.controls, result.state
     found = []
-    if controls is not None and controls.p_value is not None:
+    if controls is not None and controls.p_value is not None and between_tenants(result):
+        found.append(_own_records(controls))
+    elif controls is not None and controls.p_value is not None:
         session = result.spec.get("layout") == "session"
         what = f"a canary placed {'several times' if session else 'in every example'}"
         what = "the planted control canaries" if _one_run(result) else what
@@ -89,6 +93,19 @@ def check_sentence(result: AuditResult) -> str:
     if state is not None and state.found is None:
         found.append(f"No evidence of state between queries ({state.repeats} repeated).")
     return " ".join(found)
+
+
+def _own_records(controls: ControlCheck) -> str:
+    each = (controls.seen, controls.combined), (controls.seen_once, controls.single)
+    (one, p_one), (other, p_other) = [
+        ("sees" if seen else "does not see", "none asked" if p is None else f"p = {p:.2g}")
+        for seen, p in each
+    ]
+    late = "" if controls.seen_late or not controls.seen else ", and no longer after the last pair"
+    return (
+        f"Controls ({controls.pairs} of each): the first tenant {one} its own records "
+        f"({p_one}){late}; the second tenant {other} its own ({p_other})."
+    )
 
 
 def bound_sentence(result: AuditResult) -> str:
@@ -122,6 +139,8 @@ def _trials(result: AuditResult) -> str:
     where = f"with {result.spec['shots']} examples a context"
     if result.spec.get("layout") == "session":
         where = "in one store, into which each was put and taken out,"
+    if between_tenants(result):
+        where = "between two tenants"
     text = f"{counts['pairs']} paired trials {where} and a {canary} canary"
     if copies := counts["background_copies"]:
         text += f", which also stands in {copies} other partitions of both contexts"

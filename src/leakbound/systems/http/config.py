@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -89,6 +89,8 @@ class HttpSystemConfig(HttpCall):
         remove: Removes a record by its id.
         reads_rows: False where nothing has shown that an answer depends on the rows that are sent;
             then an audit never passes for seeing nothing of them.
+        tenants: Headers with the credential of each of two tenants, by its name.
+        reply_headers: Headers of the reply that are read beside its answer, such as x-cache.
         insecure: Whether rows and keys may go over plain http to another machine.
     """
 
@@ -105,6 +107,8 @@ class HttpSystemConfig(HttpCall):
     plant: PlantCall | None = None
     remove: HttpCall | None = None
     reads_rows: bool = True
+    tenants: dict[str, dict[str, str]] = Field({}, repr=False)
+    reply_headers: tuple[str, ...] = ()
     insecure: bool = False
 
     @property
@@ -116,6 +120,9 @@ class HttpSystemConfig(HttpCall):
     def paths(self) -> dict[str, str | None]:
         """Paths of what a reply may have beside its answer and its scores."""
         return {name: getattr(self, name) for name in REPLY_PARTS}
+
+    def of_tenant(self, tenant: str) -> HttpSystemConfig:
+        return _with_headers(self, lambda call: {**call.headers, **self.tenants[tenant]})
 
     @property
     def calls(self) -> list[HttpCall]:
@@ -150,7 +157,6 @@ def _is_loose(template: JsonValue) -> bool:
 
 
 def _texts(template: JsonValue) -> Iterator[str]:
-    """The texts of a template that are filled."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, dict | list):
@@ -185,7 +191,7 @@ def load_http_config(file: Path) -> HttpSystemConfig:
 
 
 def _require_safe(config: HttpSystemConfig, file: str) -> None:
-    """Its requests hold private rows, and its headers a key; all of them go to one host."""
+    # its requests hold private rows, and its headers a key; all of them go to one host
     if not config.insecure and is_exposed(config.url):
         raise UsageError(
             f"the url of {file!r} uses plain http to another machine, so anyone on the network "
@@ -217,6 +223,8 @@ def _check(config: HttpSystemConfig, file: str) -> None:
             )
     if channel_texts(config.channels) is None:
         raise UsageError(f"channels of {file!r} cannot be used; they must be {CHANNELS_MUST}.")
+    if config.tenants:
+        _check_tenants(config, file)
     if config.plant or config.remove:
         return _check_store(config, file)
     shown = config.slots | (config.setup.slots if config.setup else set())
@@ -225,6 +233,16 @@ def _check(config: HttpSystemConfig, file: str) -> None:
             f'{file!r} must have "{{query}}" in its body, and "{{context}}", "{{rows}}" or '
             '["{text}"] in its body or in that of its setup.'
         )
+
+
+def _check_tenants(config: HttpSystemConfig, file: str) -> None:
+    if len(config.tenants) != 2 or config.plant is None:
+        raise UsageError(
+            f"tenants of {file!r} must name two tenants, each with the headers of its credential, "
+            "beside plant and remove, which add a record and take it out."
+        )
+    for headers in config.tenants.values():
+        _check_secrets(headers, file)
 
 
 def _check_store(config: HttpSystemConfig, file: str) -> None:
@@ -265,7 +283,11 @@ def _check_call(call: HttpCall, file: str) -> None:
             f"{file!r} has ${{...}} outside of headers; only headers are filled from the "
             "environment."
         )
-    for name, value in call.headers.items():
+    _check_secrets(call.headers, file)
+
+
+def _check_secrets(headers: Mapping[str, str], file: str) -> None:
+    for name, value in headers.items():
         if SECRET.search(name) and not VARIABLE.search(value):
             raise UsageError(
                 f"the header {name} of {file!r} holds its secret; write ${{NAME}} and set NAME in "
@@ -286,18 +308,29 @@ def is_plain(text: str) -> bool:
 
 
 def _with_secrets(config: HttpSystemConfig, file: str) -> HttpSystemConfig:
-    """The configuration with headers filled from the environment."""
+    filled = _with_headers(config, lambda call: _fill(call.headers, file))
+    tenants = {name: _fill(headers, file) for name, headers in config.tenants.items()}
+    if len(tenants) == 2 and len({frozenset(one.items()) for one in tenants.values()}) == 1:
+        raise UsageError(
+            f"both tenants of {file!r} have the same credential; give each one its own."
+        )
+    return filled.model_copy(update={"tenants": tenants})
+
+
+def _with_headers(
+    config: HttpSystemConfig, headers: Callable[[HttpCall], dict[str, str]]
+) -> HttpSystemConfig:
     around = {name: getattr(config, name) for name in AROUND}
-    filled = {
-        name: call.model_copy(update={"headers": _headers(call, file)})
+    changed = {
+        name: call.model_copy(update={"headers": headers(call)})
         for name, call in around.items()
         if call is not None
     }
-    return config.model_copy(update={"headers": _headers(config, file), **filled})
+    return config.model_copy(update={"headers": headers(config), **changed})
 
 
-def _headers(call: HttpCall, file: str) -> dict[str, str]:
-    for name in VARIABLE.findall("".join(call.headers.values())):
+def _fill(headers: Mapping[str, str], file: str) -> dict[str, str]:
+    for name in VARIABLE.findall("".join(headers.values())):
         if name not in os.environ:
             raise UsageError(f"{file!r} reads the environment variable {name}, which is not set.")
         if not os.environ[name].isprintable():
@@ -306,6 +339,5 @@ def _headers(call: HttpCall, file: str) -> dict[str, str]:
                 "header has; set it again."
             )
     return {
-        key: VARIABLE.sub(lambda at: os.environ[at[1]], value)
-        for key, value in call.headers.items()
+        key: VARIABLE.sub(lambda at: os.environ[at[1]], value) for key, value in headers.items()
     }

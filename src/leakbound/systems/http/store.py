@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar, TypeVar
 
 from leakbound.errors import TargetError
@@ -75,7 +76,7 @@ class _StoreService:
         into[found] = PlantedRecord(found, record)
 
     async def _plant_to_end(self, record: Example, into: Records) -> None:
-        """An interrupt does not take back a request: the reply says whether a record is there."""
+        # an interrupt does not take back a request: the reply says whether a record is there
         task = asyncio.create_task(self._plant(record, into))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -87,7 +88,7 @@ class _StoreService:
         return str(values["id"]) if call.id is None else _id_in(sent, call)
 
     async def _once_for_all(self, call: PlantCall, values: SlotValues) -> tuple[HttpReply, float]:
-        """Sent again, a record that was added without a reply would be there twice."""
+        # sent again, a record that was added without a reply would be there twice
         try:
             return await self.requests.once(call, values)
         except NoAnswer as failure:
@@ -161,7 +162,7 @@ async def for_good(work: Awaitable[R]) -> R:
 
 
 def _refuse(failure: NoAnswer) -> bool:
-    """Whether nothing was added. A conflict may be one with a try whose reply was lost."""
+    # whether nothing was added. A conflict may be one with a try whose reply was lost
     return failure.kind.startswith("status 4") and failure.kind != "status 409"
 
 
@@ -228,7 +229,7 @@ class HttpStore(PreparedStore):
 
     def called(self, calls: CallOptions) -> HttpStore:
         """A new object for the same store, which knows nothing of what this one has planted."""
-        return HttpStore(self._config, self._transport, calls)
+        return type(self)(self._config, self._transport, calls)
 
     def plant(self, record: Example) -> str:
         """Send `plant` for a record (PRIVATE).
@@ -299,6 +300,19 @@ class HttpStore(PreparedStore):
             self._service = None
 
 
+class _HttpTenants(HttpStore):
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        return tuple(self._config.tenants)
+
+    def open_tenant(self, tenant: str) -> SimpleNamespace:
+        store = HttpStore(self._config.of_tenant(tenant), self._transport, self._calls)
+        session = store.open(())
+        return SimpleNamespace(
+            plant=store.plant, ask=session.ask, remove=store.remove, close=session.close
+        )
+
+
 class _HttpStoreSession:
     def __init__(
         self, service: _StoreService, config: HttpSystemConfig, closed: Callable[[], None]
@@ -350,7 +364,6 @@ class _HttpStoreSession:
 
 
 def _take_out(service: _StoreService, planted: Records, because: BaseException | None) -> None:
-    """Remove records, then say what stays."""
     number = len(planted)
     try:
         despite_interrupt(lambda: service.run(service.remove_all(planted)))
@@ -379,5 +392,6 @@ def load_http_system(
         UsageError: With what is wrong in the file. It shows no header.
     """
     config = load_http_config(file)
-    kind = HttpSystem if config.plant is None else HttpStore
+    stored = _HttpTenants if config.tenants else HttpStore
+    kind = HttpSystem if config.plant is None else stored
     return kind(config, transport, calls)

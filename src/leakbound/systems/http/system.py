@@ -247,11 +247,16 @@ def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply
         raise
     for name, path in config.paths.items():
         found[name] = None if path is None else at_or_none(reply, path)
-    found["channels"] = {name: at_or_none(reply, p) for name, p in config.channels.items()}
+    channels = {name: at_or_none(reply, path) for name, path in config.channels.items()}
+    headers: JsonValue = {one: sent.header(one) or "" for one in config.reply_headers}
+    if headers and channels:
+        channels["headers"] = headers
     text = found["text"]
-    if not config.channels and config.answer and isinstance(text, str):
-        told = whole_reply(reply, text)
-        found["channels"] = {} if told is None else {REPLY: told}
+    if not channels and (config.answer or headers) and isinstance(text, str):
+        beside = {**(reply if isinstance(reply, dict) else {"reply": reply}), "headers": headers}
+        told = whole_reply(beside if headers else reply, text)
+        channels = {} if told is None else {REPLY: told}
+    found["channels"] = channels
     return as_reply(found, config.shown, seconds)
 
 
