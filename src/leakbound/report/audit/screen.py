@@ -184,7 +184,7 @@ def _fill(text: str, width: int, first: str, later: str) -> str:
     ).replace("\0", " ")  # fmt: skip
 
 
-KEPT = re.compile(r"[×≥] \S+|ε = \S+|exit \d+|--[a-z-]+ \S+")  # on one line
+KEPT = re.compile(r"[×≥] \S+|ε = \S+|exit \d+|--[a-z-]+ \S+|\d+ s$")  # on one line
 ROW = re.compile(r"^   \S+(?: \S+){0,2}(?=  )", re.M)
 
 
