@@ -259,7 +259,8 @@ def test_an_attack_that_sees_nothing_says_so(rows: Context, tmp_path: Path) -> N
     assert (record.verdict, record.reason) == ("inconclusive", "attack_blind")
     assert record.controls is not None
     assert not record.controls.seen
-    assert "othing shows that this attack sees the canary" in summary(record)
+    assert "othing shows that this attack sees the canary" in record.sentences[0]
+    assert "planted canary not seen" in summary(record)
 
 
 def test_half_the_noise_is_found(
