@@ -100,6 +100,7 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         power = power_of(estimator, design, seen.seen)
         guessing = accuracies_of(estimator, design, seen.seen)
     conclusion = found.conclusion
+    shown = power or guessing or unused or conclusion.verdict == "violation"
     exact = found.exact if conclusion.by_exact else None
     return {
         "verdict": conclusion.verdict,
@@ -121,7 +122,7 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "warnings": (
             *(() if estimator.anytime else seen.prior.several("paired trials")),
             *_alike(prepared.mechanism, seen.tally),
-            *(() if power or guessing or unused else (NO_POWER,)),
+            *(() if shown else (NO_POWER,)),
         ),
     }
 
