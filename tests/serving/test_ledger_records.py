@@ -415,6 +415,15 @@ def test_what_is_written_behind_its_back_buys_no_answer(place: File, what: str) 
         Ledger(place.address, 1.0, DELTA, place.key)
 
 
+def test_an_id_that_looks_the_same_is_the_same() -> None:
+    """A blank, or another way to compose a letter, gave every person a second budget."""
+    forms = ("Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zo\u00eb\u200b")
+    assert len({id_name(form) for form in forms}) == 1
+    assert len({id_name(form) for form in ("zoe", "Zoe", "Zo e")}) == 3
+    with pytest.raises(DataError, match="1 of the 2 record ids occur more than once"):
+        record_names((Example("a", "x"), Example("b", "x")), forms[:2])
+
+
 def test_a_table_of_others_beside_it_changes_nothing(place: File) -> None:
     """Tools that copy databases keep their own."""
     ledger = Ledger(place.address, 1.0, DELTA, place.key)

@@ -6,21 +6,22 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from commands import cli
-from services import ASK, BASE, ROWS, private, send
+from services import ASK, BASE, ROWS, TASK, private, send
 
 from leakbound.cli.main import group
 from leakbound.cli.options.reply_time import answer_on_time
 from leakbound.cli.verbs.protect import answer as answer_command
 from leakbound.errors import BudgetExhausted, UsageError
-from leakbound.mechanisms import ReportNoisyMax
+from leakbound.mechanisms import ProductOfExperts, ReportNoisyMax
 from leakbound.models import Scripted
-from leakbound.serving import AnswerLost, ServiceState, application
+from leakbound.serving import AnswerLost, Ledger, PrivateICL, ServiceState, application
 from leakbound.tasks import Example
 
 pytest.importorskip("starlette")
@@ -63,6 +64,47 @@ def test_a_late_answer_is_lost_and_ends_the_service(
     with pytest.raises(UsageError, match=r"an answer was not ready after 0\.5"):
         application(service, state=ServiceState(state), reply_after=AFTER)
     application(service, state=ServiceState(state), reply_after=2 * AFTER)
+
+
+def test_a_late_answer_is_lost_under_its_key_too(tmp_path: Path) -> None:
+    """A restarted service gave it, if the work had ended by then: HTTP 200, and else 409."""
+    ready, done = threading.Event(), threading.Event()
+
+    class Kept(ServiceState):
+        def end(self, tenant: str, key: str, outcome: str) -> None:
+            super().end(tenant, key, outcome)
+            if outcome:
+                done.set()
+
+    state, asked = Kept(), {"json": ASK, "headers": {"Idempotency-Key": "one"}}
+    service = private(tmp_path, 9.0, complete=lambda prompt: str(ready.wait(8 * AFTER)))
+    (late,) = send(application(service, state=state, reply_after=AFTER), asked)
+    (begun,) = send(application(service, state=state, reply_after=2 * AFTER), asked)
+    ready.set()
+    assert done.wait(8 * AFTER)
+    (ended,) = send(application(service, state=state, reply_after=2 * AFTER), asked)
+    assert [one.status_code for one in (late, begun, ended)] == [503, 500, 500]
+
+
+def test_under_add_remove_nothing_measures_how_many_rows_there_are(tmp_path: Path) -> None:
+    """A refusal took longer for each row, and `auto` measured as many as there are."""
+    asked: list[int] = []
+
+    class Counting(Scripted):
+        def check(self, requests: Sequence[Any], /) -> None:
+            asked[-1] += len(requests)
+
+    mechanism = ProductOfExperts.calibrated(1.0, 1e-5, calibration="add_remove")
+    model = Counting(label_scores=lambda prompt, labels: [0.0] * len(labels))
+    for rows in (ROWS[:3], ROWS):
+        asked.append(0)
+        ledger = Ledger(tmp_path / str(len(rows)), 1.0, 1e-5)
+        service = PrivateICL(mechanism, rows, TASK, model, ledger)
+        asked[-1] = 0
+        service.check("what is this")
+        with pytest.raises(UsageError, match="is private under add_remove"):
+            service.slowest(longest_row=400)
+    assert asked[0] == asked[1] > 0
 
 
 def test_the_time_is_measured_on_made_up_rows(
@@ -132,7 +174,12 @@ def test_the_answer_of_a_command_leaves_at_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [(SystemExit, 200), (asyncio.CancelledError, 500), (KeyboardInterrupt, 500)],
+    [
+        (SystemExit, 200),
+        (asyncio.CancelledError, 200),
+        (GeneratorExit, 200),
+        (KeyboardInterrupt, 500),
+    ],
 )
 def test_a_model_that_ends_for_one_row_tells_nothing(
     tmp_path: Path, kind: type[BaseException], status: int, caplog: pytest.LogCaptureFixture

@@ -327,6 +327,30 @@ def test_an_answer_that_cannot_be_embedded_counts_as_zero() -> None:
     np.testing.assert_allclose(found.values, np.array([0.6, 0.8]) * 3 / 4)  # type: ignore[union-attr]
 
 
+class OwnText(str):
+    def strip(self, *given: Any) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (ScoreLabels("-", ("a", "b")), ["x", "y"]),
+        (ScoreLabels("-", ("a", "b")), [10**400, 0]),
+        (Complete("-"), OwnText("odd ")),
+    ],
+)
+def test_a_reply_of_another_kind_fails_no_answer(request_: Request[Any], reply: Any) -> None:
+    """For one row, the model gave such a reply: HTTP 500 after the payment."""
+
+    class Odd(Wrapper):
+        def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+            return [reply for _ in requests]
+
+    (found,) = TotalModel(Odd(Scripted(str)), "-").answer([request_])
+    assert found.strip() == "odd" if isinstance(found, str) else np.isnan(found).all()
+
+
 def test_a_query_of_signs_has_keywords_all_the_same(tmp_path: Path) -> None:
     """The domain was empty, which failed after the spend."""
     model = Scripted(complete=lambda prompt: "!")

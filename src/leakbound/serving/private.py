@@ -52,6 +52,10 @@ LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's 
 FILLERS = ("word ", "a.", "7", "Ω", "鿦", "𝔘")
 SLOWEST = 1 << 20  # bytes of a row: where it fits, the model states no limit
 MARGIN, LEDGER = 4.0, 0.5  # times as long beside other work, and seconds to pay
+HIDDEN = (
+    "how many rows there are is private under add_remove, so the time that an answer takes over as "
+    "many cannot be measured."
+)
 DRAW_BITS = 128  # of the number that identifies the random draws of a call, token noise included
 SEED_BITS = 128  # of the seed of the noise: no two answers ever share it
 
@@ -214,10 +218,16 @@ class PrivateICL:
         self.model.check(self._public_requests(checked))
         return checked
 
-    def _public_requests(self, query: Query) -> list[AnyRequest]:
-        """The requests for a context of blank examples."""
+    @property
+    def _shots(self) -> int | None:
+        """The number of examples where it is public."""
+        hidden = self.mechanism.guarantee.relation == "add_remove"
+        return None if hidden else len(self._context)
+
+    def _public_requests(self, query: Query, shots: int | None = None) -> list[AnyRequest]:
+        """The requests for a context of blank examples: one, where their number is private."""
         blank = Example("-", self.task.labels[0] if self.task.labels else "-")
-        job = Job((blank,) * len(self._context), query)
+        job = Job((blank,) * (shots or self._shots or 1), query)
         return self.mechanism.requests(self.task, job, 0)
 
     def slowest(self, longest_row: int | None = None) -> float:
@@ -230,8 +240,11 @@ class PrivateICL:
             longest_row: The most bytes of a row (public); None for what the model allows.
 
         Raises:
-            UsageError: If a row is longer, or the model states no limit and none is given.
+            UsageError: If a row is longer, the model states no limit and none is given, or how many
+                rows there are is private (add_remove).
         """
+        if self._shots is None:
+            raise UsageError(HIDDEN)
         given = SLOWEST if longest_row is None else longest_row
         sizes = [len(row.text.encode()) for row in self._context]
         if long := [at for at, size in enumerate(sizes, 1) if size > given]:
@@ -368,7 +381,7 @@ class PrivateICL:
             "them (the option partitions), "
         )
         try:
-            self.model.check(self._public_requests(query))
+            self.model.check(self._public_requests(query, len(self._context)))
         except LeakboundError as error:
             reason, advice = f" Even with blank examples, {error}", ""
         return (

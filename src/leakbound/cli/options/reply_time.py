@@ -60,8 +60,10 @@ def seconds_of(chosen: str, longest_row: int | None, private: PrivateICL) -> flo
     try:
         return private.slowest(longest_row)
     except UsageError as error:
+        hidden = private.mechanism.guarantee.relation == "add_remove"
+        needs = "the number of rows" if hidden else "--longest-row"
         raise UsageError(
-            f"{error} --reply-after {AUTO} needs --longest-row; SECONDS or {OFF} does not."
+            f"{error} --reply-after {AUTO} needs {needs}; SECONDS or {OFF} does not."
         ) from None
 
 

@@ -7,6 +7,7 @@ the answers", as impossible, or as zero.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -20,7 +21,8 @@ from leakbound.models.request import Prompt
 from leakbound.tasks import Job, Task
 
 R = TypeVar("R")
-FAILURES = (Exception, SystemExit)  # a model may end the process for one row
+# a model may end the process, or what it runs in, for one row
+FAILURES = (Exception, SystemExit, CancelledError, GeneratorExit)
 NOT_OF_A_ROW = (Interrupted, StoreError)  # caused by the operator or the disk, not by a row
 
 
@@ -121,15 +123,23 @@ def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
 def _sound(requests: Sequence[Request[R]], replies: Sequence[R]) -> list[R]:
     """Replies of the right kind and shape. Any other reply counts as a failure of its request."""
     return [
-        reply if _fits(request, reply) else value_of_failure(request)
+        _plain(request, reply) if _fits(request, reply) else value_of_failure(request)
         for request, reply in zip(requests, replies, strict=True)
     ]
+
+
+def _plain(request: Request[R], reply: R) -> R:
+    """A text without methods of its own."""
+    return cast(R, str.__str__(cast(str, reply))) if isinstance(request, Complete) else reply
 
 
 def _fits(request: Request[object], reply: object) -> bool:
     if isinstance(request, Complete):
         return isinstance(reply, str)
-    shape = np.shape(cast(float, reply))
+    try:
+        shape = np.asarray(reply, float).shape
+    except FAILURES:  # no numbers, or larger ones than there are
+        return False
     if isinstance(request, ScoreLabels):
         return len(shape) == 1 and shape[0] == len(request.labels)
     return len(shape) == (2 if isinstance(request, NextLogits) else 1)

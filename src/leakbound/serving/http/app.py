@@ -187,7 +187,7 @@ class ServiceApp:
                 answer, abandon_on_cancel=math.isfinite(self.reply_after)
             )
         if turn.cancelled_caught:
-            return self._calls.stop(self.reply_after)
+            return self._calls.stop(self.reply_after, call)
         if reply.spent and math.isfinite(turn.deadline):
             await anyio.sleep_until(turn.deadline)
         return reply

@@ -139,12 +139,14 @@ class ServiceCalls:
         except Exception as error:
             return self._refused(error)
 
-    def stop(self, seconds: float) -> ServiceReply:
+    def stop(self, seconds: float, call: Call) -> ServiceReply:
         """After an answer that was late: whether there is another one would tell of the rows."""
         self.stopped = True
         LOG.error("an answer was not ready %g seconds after its payment; serving stopped", seconds)
         try:
             self.state.note_late(seconds)
+            if call.key:  # or a retry would tell whether the late answer was made after all
+                self.state.end(call.tenant.name, call.key, "")
         except StoreError as error:
             _log(error)
         return refusal(503, LATE, NO_RETRY)

@@ -174,9 +174,13 @@ class ServiceState:
         return found[0] == digest, found[1]
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
+        """Store an outcome; an empty one, of an answer that is lost, for good."""
         with self._transaction() as db:
             row = (outcome, tenant, key)
-            db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)
+            db.execute(
+                "UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ? AND outcome IS NOT ''",
+                row,
+            )
 
     def forget(self, tenant: str, key: str) -> None:
         """Delete a key for which nothing was spent."""

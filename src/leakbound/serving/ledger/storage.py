@@ -272,7 +272,7 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
         so that no copy has its own budget.
     """
     if ids is not None:
-        return tuple(map(id_name, _distinct(ids, len(context))))
+        return _distinct(tuple(map(id_name, ids)), len(context))
     contents = [json.dumps(_fold([content_key(row.input), row.label])) for row in context]
     _refuse_copies(contents)
     return tuple(json.dumps(["content", content, 0]) for content in contents)
@@ -284,10 +284,15 @@ def _fold(content: Any) -> Any:
         return [_fold(one) for one in content]
     if not isinstance(content, str):
         return content
-    plain = content.isascii() and content.isprintable()
+    return _visible_text(normalize("NFD", _visible_text(content)).casefold())
+
+
+def _visible_text(text: str) -> str:
+    """A text without what is not seen, and with one blank between words."""
+    plain = text.isascii() and text.isprintable()
     # what is not seen goes first: it may stand between a letter and its accent
-    seen = content if plain else "".join(filterfalse(_is_unseen, content))
-    return " ".join(normalize("NFC", normalize("NFD", seen).casefold()).split())
+    seen = text if plain else "".join(filterfalse(_is_unseen, text))
+    return " ".join(normalize("NFC", seen).split())
 
 
 def _is_unseen(one: str) -> bool:
@@ -312,20 +317,20 @@ def _refuse_copies(contents: Sequence[str]) -> None:
 
 
 def id_name(record_id: str) -> str:
-    """The name of a record with an id. It differs from the name of any content."""
-    return json.dumps(["id", record_id])
+    """The name of a record with an id, however that is composed. No content has such a name."""
+    return json.dumps(["id", _visible_text(record_id)])
 
 
-def _distinct(ids: Sequence[str], count: int) -> Sequence[str]:
+def _distinct(ids: tuple[str, ...], count: int) -> tuple[str, ...]:
     if len(ids) != count:
         raise DataError(
             f"there are {len(ids)} record ids and {count} examples; give one id for each example."
         )
     if len(set(ids)) != count:
         raise DataError(
-            f"{count - len(set(ids))} of the {count} record ids occur more than once; each record "
-            "has one account, so its id must be unique. Name a column of distinct values "
-            "(--record-id)."
+            f"{count - len(set(ids))} of the {count} record ids occur more than once, but for "
+            "white space and how they are composed; each record has one account, so its id must be "
+            "unique. Name a column of distinct values (--record-id)."
         )
     return ids
 
