@@ -172,6 +172,8 @@ class PrivateICL:
         )
         self._refused: tuple[Guarantee, ...] = ()  # prices that the budget no longer allows
         self._context = as_context(context)
+        hidden = mechanism.guarantee.relation == "add_remove"
+        self._public_shots = 1 if hidden else len(self._context)
         self.dataset, self._records = dataset, record_names(self._context, record_ids)
         self._ready()
 
@@ -218,16 +220,10 @@ class PrivateICL:
         self.model.check(self._public_requests(checked))
         return checked
 
-    @property
-    def _shots(self) -> int | None:
-        """The number of examples where it is public."""
-        hidden = self.mechanism.guarantee.relation == "add_remove"
-        return None if hidden else len(self._context)
-
     def _public_requests(self, query: Query, shots: int | None = None) -> list[AnyRequest]:
         """The requests for a context of blank examples: one, where their number is private."""
         blank = Example("-", self.task.labels[0] if self.task.labels else "-")
-        job = Job((blank,) * (shots or self._shots or 1), query)
+        job = Job((blank,) * (shots or self._public_shots), query)
         return self.mechanism.requests(self.task, job, 0)
 
     def slowest(self, longest_row: int | None = None) -> float:
@@ -243,7 +239,7 @@ class PrivateICL:
             UsageError: If a row is longer, the model states no limit and none is given, or how many
                 rows there are is private (add_remove).
         """
-        if self._shots is None:
+        if self.mechanism.guarantee.relation == "add_remove":
             raise UsageError(HIDDEN)
         given = SLOWEST if longest_row is None else longest_row
         sizes = [len(row.text.encode()) for row in self._context]

@@ -123,14 +123,14 @@ def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
 def _sound(requests: Sequence[Request[R]], replies: Sequence[R]) -> list[R]:
     """Replies of the right kind and shape. Any other reply counts as a failure of its request."""
     return [
-        _plain(request, reply) if _fits(request, reply) else value_of_failure(request)
+        value_of_failure(request)
+        if not _fits(request, reply)
+        # a text without methods of its own
+        else cast(R, str.__str__(reply))
+        if isinstance(reply, str)
+        else reply
         for request, reply in zip(requests, replies, strict=True)
     ]
-
-
-def _plain(request: Request[R], reply: R) -> R:
-    """A text without methods of its own."""
-    return cast(R, str.__str__(cast(str, reply))) if isinstance(request, Complete) else reply
 
 
 def _fits(request: Request[object], reply: object) -> bool:
