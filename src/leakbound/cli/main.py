@@ -44,6 +44,7 @@ SECTIONS = {
         "gate": "Decide whether finished runs pass: exit codes and JUnit for CI.",
         "verify": "Check that a finished run has not been modified.",
         "bounds": "Compute bounds and a verdict from another tool's scores.",
+        "difference": "Test whether two runs of an evaluation really differ.",
         "export": "Print the configuration that reproduces a finished run.",
     },
     "Attribute": {
@@ -64,6 +65,7 @@ SECTIONS = {
 }
 VERBS = "leakbound.verbs"  # entry points of commands that other packages bring
 OF_LAB = ("influence-study", "reproduce", "score-generations", "selftest", "tune")
+BROUGHT = {**dict.fromkeys(OF_LAB, "lab"), "difference": "hosts"}  # packages of the repository
 DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
@@ -81,17 +83,17 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS or cmd_name in OF_LAB:
+        if cmd_name not in COMMANDS or cmd_name in BROUGHT:
             from importlib import metadata  # for verbs of other packages only
 
             for entry in metadata.entry_points(group=VERBS, name=cmd_name):
                 from leakbound._catalogue import load_entry
 
                 return load_entry("the command", entry)  # type: ignore[no-any-return]
-        if cmd_name in OF_LAB:
+        if (package := BROUGHT.get(cmd_name)) is not None:
             raise UsageError(
-                f"the command {cmd_name!r} is in the package leakbound-lab, which is not "
-                "installed; install packages/lab of a checkout beside leakbound."
+                f"the command {cmd_name!r} is in the package leakbound-{package}, which is not "
+                f"installed; install packages/{package} of a checkout beside leakbound."
             )
         if cmd_name not in COMMANDS:
             return None

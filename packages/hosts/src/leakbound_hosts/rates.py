@@ -26,7 +26,7 @@ character of the sequential probability ratio test" (1948), of all tests with th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
@@ -62,12 +62,18 @@ def log_e_values(scores: Floats, limit: npt.ArrayLike) -> Floats:
     logarithm" (1970), for mixtures.
     """
     low = np.maximum(np.asarray(limit, float), LEAST)
-    angle, total = np.arcsin(np.sqrt(low)), np.full(np.broadcast(scores, low).shape, -np.inf)
-    for share in SHARES:
-        other = np.sin(angle + (math.pi / 2 - angle) * share) ** 2
-        stake = (other - low) / (low * (1 - low))
+    total = np.full(np.broadcast(scores, low).shape, -np.inf)
+    for stake in stakes(low):
         total = np.logaddexp(total, np.log1p(stake * (scores - low)).cumsum(-1))
     return np.asarray(total - math.log(len(SHARES)))
+
+
+def stakes(limit: Floats) -> Iterator[Floats]:
+    """What each alternative of the mixture stakes on a score, in units of its excess."""
+    angle = np.arcsin(np.sqrt(limit))
+    for share in SHARES:
+        other = np.sin(angle + (math.pi / 2 - angle) * share) ** 2
+        yield (other - limit) / (limit * (1 - limit))
 
 
 class RateTest(EValueTest):

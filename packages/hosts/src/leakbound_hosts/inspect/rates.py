@@ -17,7 +17,12 @@ from inspect_ai.scorer import SampleScore, Score, value_to_float
 from inspect_ai.util import EarlyStop
 
 from leakbound.errors import DataError, UsageError
-from leakbound_hosts.inspect.stopping import active_model, open_log, require_one_epoch
+from leakbound_hosts.inspect.stopping import (
+    active_model,
+    open_log,
+    require_one_epoch,
+    require_samples,
+)
 from leakbound_hosts.rates import PlannedRateTest, RateBounds, RateTest, rate_bounds
 
 T = TypeVar("T")
@@ -173,10 +178,7 @@ def _open(log: EvalLog | str | Path) -> EvalLog:
 
 def _scores(log: EvalLog, scorer: str | None) -> list[float | None]:
     """In the order of the dataset, up to the last sample with a score."""
-    if (log.eval.config.epochs or 1) > 1:
-        raise DataError(
-            "the log has epochs, which are not independent samples; evaluate without --epochs."
-        )
+    require_samples(log)
     found = {
         one.id: _number(_choose(one.scores, scorer)) for one in log.samples or [] if one.scores
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from zipfile import BadZipFile, ZipFile
 
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import get_model
+from inspect_ai.scorer import value_to_float
 from inspect_ai.util import EarlyStop
 
 from leakbound.errors import DataError, UsageError
@@ -127,3 +128,22 @@ def open_log(log: str | Path) -> EvalLog:
                 "fewer samples in one log, or read it with inspect_ai and give its EvalLog."
             )
     return read_eval_log(str(log))
+
+
+def require_samples(log: EvalLog) -> None:
+    if (log.eval.config.epochs or 1) > 1:
+        raise DataError(
+            "the log has epochs, which are not independent samples; evaluate without --epochs."
+        )
+
+
+def every_score(log: str | Path) -> Iterator[tuple[str, str, float]]:
+    """Scorer, id of the sample and value of each score of a log; NaN where it was not scored."""
+    opened, number = open_log(log), value_to_float()
+    require_samples(opened)
+    for sample in opened.samples or []:
+        for scorer, score in (sample.scores or {}).items():
+            many = isinstance(score.value, Mapping)
+            values = score.value.items() if many else [("", score.value)]
+            for part, value in values:
+                yield f"{scorer}/{part}" if many else scorer, str(sample.id), number(value)
