@@ -41,8 +41,7 @@ def garak(path: Path, scores: Sequence[int]) -> Path:
         {
             "entry_type": "attempt", "uuid": f"{path.name}-{i}", "seq": i, "status": status,
             "probe_classname": "test.Test", "probe_params": {}, "targets": [],
-            "prompt": {"turns": [{"role": "user", "content": {"text": "hi", "lang": "en"}}]},
-            "outputs": [{"text": "hello", "lang": "en"}, None],
+            "prompt": {"turns": []}, "outputs": [{"text": "hello", "lang": "en"}, None],
             "detector_results": {"base.Hit": [float(score), None]} if status == 2 else {},
             "notes": {}, "goal": "test", "conversations": [], "reverse_translation_outputs": [],
             "intent": None,

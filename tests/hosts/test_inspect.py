@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 inspect_ai = pytest.importorskip("inspect_ai")
 from inspect_ai.log import EvalLog, read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate, solver  # noqa: E402
+from leakbound_hosts.difference.command import command  # noqa: E402
 from leakbound_hosts.inspect.audits import audit, paired_trial  # noqa: E402
 from leakbound_hosts.inspect.logs import result_of_log  # noqa: E402
 from leakbound_hosts.inspect.rates import (  # noqa: E402
@@ -354,6 +356,10 @@ def test_logs_are_compared_by_sample(tmp_path: Path) -> None:
     assert (other.lower, other.upper) == pytest.approx((-found.upper, -found.lower), abs=0.01)
     evidence = [found.e_value, other.e_value]
     assert e_benjamini_hochberg(evidence) == (True, False)
+    told = CliRunner().invoke(command, [better.location, worse.location], standalone_mode=False)
+    assert told.return_value == 1
+    assert "200 pairs by id" in told.output
+    assert "A 0.900, B 0.700: -0.200" in told.output
     with pytest.raises(DataError, match="not of the same samples"):
         compare_logs(better, evaluated(plain(set(), 20), mock(same), tmp_path))
 

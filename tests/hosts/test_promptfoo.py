@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from coins import says_yes
+from leakbound_hosts.difference.files import columns_of
 
 import leakbound
 
@@ -72,6 +73,7 @@ def test_provider_and_assertion(tmp_path: Path) -> None:
         ],
     })  # fmt: skip
     assert [one["success"] for one in found] == [True, False, True]
+    assert columns_of(tmp_path / "out.json")["success"].values.tolist() == [1, 0, 1]
     assert [one["response"]["output"] for one in found] == ["delivery", "yes", "no"]
     assert found[1]["namedScores"]["leakbound_epsilon"] == audits[0].bound.epsilon
     assert "exceeds the claimed epsilon" in found[1]["gradingResult"]["reason"]

@@ -42,7 +42,7 @@ SPREAD, PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much the mean score of one run exceeds that of another."""
+    """How much the mean score of a second run exceeds that of a first."""
 
     metric: str
     paired: bool
@@ -53,7 +53,7 @@ class Difference:
     p_value: float  # holds at every look
     shown_at: int | None  # pairs after which the e-value was first enough
     exact: float | None  # p-value of the test of a fixed number of samples, for scores of 0 and 1
-    wins: tuple[int, int]  # pairs in which the one run scored higher, and the other
+    wins: tuple[int, int]  # pairs in which the first run scored higher, and the second
     spread: float  # mean square of the differences: of scores of 0 and 1, the discordant share
     decided_by: str
     real: bool
@@ -86,7 +86,7 @@ def compare_scores(
             f"{metric!r} is {a[0]:g} for every sample of both runs; a constant metric cannot "
             "differ. Name another with --metric, or give harder samples."
         )
-    d = a - b if paired else _block_differences(a, b)
+    d = b - a if paired else _block_differences(b, a)
     path = _evidence(d, effect)
     over = np.flatnonzero(path >= math.log(metrics / alpha))
     at = int(over[0]) + 1 if over.size else d.size
@@ -99,18 +99,21 @@ def compare_scores(
         metric, paired, (a.size, b.size), (float(a.mean()), float(b.mean())),
         _interval(d, (at, d.size), alpha), math.exp(min(float(path[at - 1]), 700.0)),
         math.exp(-max(0.0, float(path.max()))), at if over.size else None, exact,
-        (int((d > 0).sum()), int((d < 0).sum())), float(np.mean(d * d)),
+        (int((d < 0).sum()), int((d > 0).sum())), float(np.mean(d * d)),
         (EXACT_PAIRED if paired else EXACT_UNPAIRED) if fixed else ANYTIME, shown,
     )  # fmt: skip
 
 
-def decide_together(found: Sequence[Difference], confidence: float = 0.95) -> list[Difference]:
+def decide_together(
+    found: Sequence[Difference], metrics: int, confidence: float = 0.95
+) -> list[Difference]:
     """Which of several metrics differ: of those called real, an expected share of at most
-    1 - confidence does not (Wang and Ramdas, JRSS B 2022)."""
-    if len(found) == 1:
+    1 - confidence does not (Wang and Ramdas, JRSS B 2022). `metrics` counts constant ones, too."""
+    if metrics == 1:
         return list(found)
-    real = e_benjamini_hochberg([one.e_value for one in found], 1 - confidence)
-    return [replace(one, real=shown) for one, shown in zip(found, real, strict=True)]
+    values = [one.e_value for one in found] + [0.0] * (metrics - len(found))
+    real = e_benjamini_hochberg(values, 1 - confidence)
+    return [replace(one, real=shown) for one, shown in zip(found, real, strict=False)]
 
 
 def _numbers(metric: str, scores: npt.ArrayLike) -> Floats:

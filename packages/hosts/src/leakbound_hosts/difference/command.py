@@ -19,7 +19,7 @@ from leakbound_hosts.difference import (
     decide_together,
     plan_difference,
 )
-from leakbound_hosts.difference.files import FORMATS, Columns, columns_of, pairs_of
+from leakbound_hosts.difference.files import FORMATS, ScoreColumns, columns_of, pairs_of
 
 SHOWN = 4  # metrics on the screen
 KINDS = f"CSV, JSON lines, inspect_ai, {', '.join(FORMATS)}"
@@ -67,24 +67,27 @@ def command(
     any number of samples. Ends with 0 if no difference was shown, 1 if one is real.
     """
     one, other = (columns_of(file, id_column, metrics) for file in (first, second))
-    found, names = list[Difference](), _names(one, other, metrics)
+    found = list[Difference]()
+    names, number = _names(one, other, metrics)
     for name in names:
         a, b, same = pairs_of(name, one[name], other[name], paired)
         found.append(compare_scores(
             a, b, paired=same, look_often=look_often, effect=effect, confidence=confidence,
-            metric=name, metrics=len(names),
+            metric=name, metrics=number,
         ))  # fmt: skip
-    found = sorted(decide_together(found, confidence), key=lambda one: -one.e_value)
+    found = sorted(decide_together(found, number, confidence), key=lambda one: -one.e_value)
     code = int(any(one.real for one in found))
     plan = None if effect is None else plan_difference(effect, found[0].spread, 0.9, confidence)
-    say("\n".join(line[:80].rstrip() for line in _lines(found, code, confidence, effect, plan)))
+    say("\n".join(line[:80].rstrip() for line in _lines(found, number, confidence, effect, plan)))
     emit({"exit_code": code, "differences": found, "effect": effect, "plan": plan})
     return code
 
 
-def _names(first: Columns, second: Columns, wanted: tuple[str, ...]) -> list[str]:
-    """The metrics of both files that can differ."""
-    common = [name for name in first if name in second]
+def _names(
+    first: ScoreColumns, second: ScoreColumns, wanted: tuple[str, ...]
+) -> tuple[list[str], int]:
+    """The metrics of both files that can differ, and of how many."""
+    common = [name for name in wanted or first if name in first and name in second]
     missing = [name for name in wanted if name not in common]
     if missing or not common:
         known = ", ".join(sorted(first.keys() | second.keys())) or "none"
@@ -95,22 +98,22 @@ def _names(first: Columns, second: Columns, wanted: tuple[str, ...]) -> list[str
         )
     both = {one: np.concatenate([first[one].values, second[one].values]) for one in common}
     vary = [one for one, values in both.items() if np.ptp(values) > 0]
-    return common if wanted or not vary else vary
+    return common if wanted or not vary else vary, len(common)
 
 
 def _lines(
-    found: list[Difference], code: int, confidence: float, effect: float | None,
+    found: list[Difference], number: int, confidence: float, effect: float | None,
     plan: DifferencePlan | None,
 ) -> Iterator[str]:  # fmt: skip
-    one = found[0]
+    one, code = found[0], int(any(one.real for one in found))
     title = "✗ REAL DIFFERENCE" if code else "✓ NO DIFFERENCE SHOWN"
     n, m = one.samples
     samples = f"{n:,} pairs by id" if one.paired else f"{n:,} and {m:,} different samples"
     yield f"{f'{title}   {samples}':<73} exit {code}"
-    if len(found) == 1:
+    if number == 1:
         yield from _one(one, confidence)
     else:
-        yield _row("decides", f"e-BH over {len(found)} metrics, at {1 - confidence:.0%} FDR")
+        yield _row("decides", f"e-BH over {number} metrics, at {1 - confidence:.0%} FDR")
         for each in found[:SHOWN]:
             sign = "✗" if each.real else "·"
             low, high = each.interval
@@ -138,7 +141,7 @@ def _one(one: Difference, confidence: float) -> Iterator[str]:
 
 def _change(one: Difference) -> str:
     a, b = one.means
-    return f"A {a:.3f}, B {b:.3f}: {a - b:+.3f}"
+    return f"A {a:.3f}, B {b:.3f}: {b - a:+.3f}"
 
 
 def _short(value: float) -> str:

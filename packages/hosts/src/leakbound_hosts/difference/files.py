@@ -10,7 +10,7 @@ import json
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,33 +19,33 @@ import numpy as np
 
 from leakbound.errors import DataError, LeakboundError, UsageError, why_no_file
 from leakbound.stats.arrays import Floats
-from leakbound.tasks.rows.row_files import require_small
+from leakbound.tasks.rows.row_files import Fields, require_small
 from leakbound.tasks.rows.sources import source_rows
 from leakbound_hosts.summary import host_error
 
-Fields = Mapping[str, Any]
-Entry = tuple[str, str, Any]  # metric, id of the sample, value
+ScoreEntry = tuple[str, str, Any]  # metric, id of the sample, value
+RunRecords = Iterable[Any]  # mappings, as a tool wrote them
 WORDS = {"true": 1.0, "false": 0.0}
 
 
-class Column(NamedTuple):
+class ScoreColumn(NamedTuple):
     """Scores of one metric, in the order of the file; no ids where the file names none."""
 
     ids: list[str]
     values: Floats
 
 
-Columns = dict[str, Column]
+ScoreColumns = dict[str, ScoreColumn]
 
 
-def _lm_eval(rows: Iterable[Fields]) -> Iterator[Entry]:
+def _lm_eval(rows: RunRecords) -> Iterator[ScoreEntry]:
     """`samples_*.jsonl`, written with --log_samples: metrics have the names of the results."""
     for row in rows:
         for name in row["metrics"]:
             yield f"{name},{row['filter']}", str(row["doc_id"]), row[name]
 
 
-def _garak(rows: Iterable[Fields]) -> Iterator[Entry]:
+def _garak(rows: RunRecords) -> Iterator[ScoreEntry]:
     """`*.report.jsonl`: the detectors' scores of the outputs of each evaluated attempt."""
     for row in rows:
         if row["entry_type"] == "attempt" and row["status"] == 2:
@@ -56,20 +56,20 @@ def _garak(rows: Iterable[Fields]) -> Iterator[Entry]:
                         yield f"{probe}/{detector}", f"{row['seq']}/{at}", score
 
 
-def _promptfoo(rows: Iterable[Fields]) -> Iterator[Entry]:
+def _promptfoo(rows: RunRecords) -> Iterator[ScoreEntry]:
     """What `promptfoo eval -o` writes as JSON or JSON lines."""
     for row in rows:
         if row.get("failureReason") == 2:
             raise DataError(
-                f"test {row['testIdx']} of a file of promptfoo ended with an error of the provider, "
-                "which is no score; run it again (--retry-errors)."
+                f"test {row['testIdx']} of promptfoo ended with an error of the provider, which is "
+                "no score; run it again (--retry-errors)."
             )
         scores = {"success": row["success"], "score": row["score"], **row["namedScores"]}
         for name, score in scores.items():
             yield name, f"{row['testIdx']}/{row['promptIdx']}", score
 
 
-def _deepeval(rows: Iterable[Fields]) -> Iterator[Entry]:
+def _deepeval(rows: RunRecords) -> Iterator[ScoreEntry]:
     """`test_run_*.json` and `.latest_run_full.json`: each metric's score, and "success"."""
     for row in rows:
         for one in row["metricsData"]:
@@ -77,7 +77,7 @@ def _deepeval(rows: Iterable[Fields]) -> Iterator[Entry]:
         yield "success", str(row["name"]), row.get("success")
 
 
-FORMATS: dict[str, tuple[set[str], Callable[[Iterable[Fields]], Iterator[Entry]]]] = {
+FORMATS: dict[str, tuple[set[str], Callable[[RunRecords], Iterator[ScoreEntry]]]] = {
     "lm-eval": ({"doc_id", "filter", "metrics"}, _lm_eval),
     "garak": ({"entry_type"}, _garak),
     "promptfoo": ({"testIdx", "promptIdx", "namedScores"}, _promptfoo),
@@ -85,36 +85,30 @@ FORMATS: dict[str, tuple[set[str], Callable[[Iterable[Fields]], Iterator[Entry]]
 }
 
 
-def columns_of(file: Path, id_column: str = "id", wanted: tuple[str, ...] = ()) -> Columns:
+def columns_of(file: Path, id_column: str = "id", wanted: tuple[str, ...] = ()) -> ScoreColumns:
     """The metrics of a file."""
     if not file.is_file():
         raise DataError(f"the file {str(file)!r} {why_no_file(file)}; give the results of a run.")
-    require_small(file, file.stat().st_size)
-    if file.suffix == ".eval":
+    found = _json_object(file) if file.suffix == ".json" else None
+    if file.suffix == ".eval" or (found is not None and {"eval", "samples"} <= found.keys()):
         return _columns(file, _inspect(file), wanted)
-    if file.suffix == ".json" and (found := _json_object(file)) is not None:
-        if {"eval", "samples"} <= found.keys():
-            return _columns(file, _inspect(file), wanted)
-        rows = iter(_records(file, found))
-    else:
-        rows = (row.fields for row in source_rows(str(file)))
-    first = next(rows, None)
-    if first is None:
-        raise DataError(f"the file {str(file)!r} holds no samples; give the results of a run.")
-    rows, names = chain([first], rows), first.keys()
-    read = next((read for keys, read in FORMATS.values() if keys <= names), None)
-    if read is None:
-        return _columns(file, _table(file, rows, id_column), wanted, id_column in names)
     try:
-        return _columns(file, read(rows), wanted)
-    except (KeyError, TypeError, AttributeError) as error:
+        rows = iter(_records(file, found or {}))
+        first = next(rows)
+        for keys, read in FORMATS.values():
+            if keys <= first.keys():
+                return _columns(file, read(chain([first], rows)), wanted)
+        entries = _table(file, chain([first], rows), id_column)
+        return _columns(file, entries, wanted, id_column in first)
+    except (KeyError, TypeError, AttributeError, StopIteration) as error:
         raise DataError(
-            f"{str(file)!r} looks like a file of another tool, and lacks what its records have "
+            f"{str(file)!r} has no records, or lacks what those of its tool have "
             f"({type(error).__name__}); write the scores as CSV, with one sample a row."
         ) from None
 
 
 def _json_object(file: Path) -> dict[str, Any] | None:
+    require_small(file, file.stat().st_size)
     try:
         with file.open(encoding="utf-8") as text:
             if text.read(64).lstrip("\ufeff \n\r\t")[:1] != "{":
@@ -126,17 +120,17 @@ def _json_object(file: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _records(file: Path, found: dict[str, Any]) -> list[Fields]:
-    """The records of promptfoo or deepeval; any other list of objects."""
+def _records(file: Path, found: dict[str, Any]) -> Iterable[Fields]:
+    """The records of promptfoo or deepeval; any other rows."""
     found = found.get("testRunData", found)
     if isinstance(inner := found.get("results"), dict):
         return list(inner.get("results", []))
     if "testCases" in found:
         return [*found["testCases"], *found.get("conversationalTestCases", [])]
-    return [row.fields for row in source_rows(str(file))]
+    return (row.fields for row in source_rows(str(file)))
 
 
-def _inspect(file: Path) -> Iterator[Entry]:
+def _inspect(file: Path) -> Iterator[ScoreEntry]:
     try:
         from leakbound_hosts.inspect.stopping import every_score
     except ModuleNotFoundError:
@@ -152,7 +146,7 @@ def _inspect(file: Path) -> Iterator[Entry]:
         ) from error
 
 
-def _table(file: Path, rows: Iterable[Fields], id_column: str) -> Iterator[Entry]:
+def _table(file: Path, rows: Iterable[Fields], id_column: str) -> Iterator[ScoreEntry]:
     for number, row in enumerate(rows, 1):
         if (id := row.get(id_column, number)) in ("", None):
             raise DataError(f"row {number} of {str(file)!r} has no {id_column!r}; fill it.")
@@ -163,9 +157,9 @@ def _table(file: Path, rows: Iterable[Fields], id_column: str) -> Iterator[Entry
 
 
 def _columns(
-    file: Path, entries: Iterable[Entry], wanted: tuple[str, ...], named: bool = True
-) -> Columns:
-    """Columns of numbers in [0, 1]."""
+    file: Path, entries: Iterable[ScoreEntry], wanted: tuple[str, ...], named: bool = True
+) -> ScoreColumns:
+    """ScoreColumns of numbers in [0, 1]."""
     ids = defaultdict[str, list[str]](list)
     found: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
     other = set[str]()
@@ -183,7 +177,7 @@ def _columns(
         else:
             found[name].append(number)
             ids[name].append(key)
-    columns = Columns()
+    columns = ScoreColumns()
     for name in found.keys() - other:
         values = np.array(found[name])
         missing = np.flatnonzero(np.isnan(values))
@@ -191,11 +185,10 @@ def _columns(
             continue
         if missing.size:
             raise DataError(
-                f"{name!r} of sample {missing[0] + 1} of {str(file)!r} is missing or NaN; a sample "
-                "without a score would change what is compared. Score it, or name other metrics "
-                "with --metric."
+                f"{name!r} of sample {missing[0] + 1} of {str(file)!r} is missing or NaN; give it "
+                "a score, or name other metrics with --metric."
             )
-        columns[name] = Column(ids[name] if named else [], values)
+        columns[name] = ScoreColumn(ids[name] if named else [], values)
     return dict(sorted(columns.items()))
 
 
@@ -210,7 +203,7 @@ def _number(value: Any) -> float | None:
 
 
 def pairs_of(
-    metric: str, first: Column, second: Column, paired: bool | None
+    metric: str, first: ScoreColumn, second: ScoreColumn, paired: bool | None
 ) -> tuple[Floats, Floats, bool]:
     """Scores of both runs, and whether they are of the same samples in the same order."""
     for ids in (first.ids, second.ids):
