@@ -21,7 +21,7 @@ from leakbound_hosts.difference import (
 )
 from leakbound_hosts.difference.files import FORMATS, ScoreColumns, columns_of, pairs_of
 
-SHOWN = 4  # metrics on the screen
+SHOWN = 3  # metrics on the screen
 KINDS = f"CSV, JSON lines, inspect_ai, {', '.join(FORMATS)}"
 
 
