@@ -28,14 +28,14 @@ RunRecords = Iterable[Any]  # mappings, as a tool wrote them
 WORDS = {"true": 1.0, "false": 0.0}
 
 
-class ScoreColumn(NamedTuple):
+class _ScoreColumn(NamedTuple):
     """Scores of one metric, in the order of the file; no ids where the file names none."""
 
     ids: list[str]
     values: Floats
 
 
-ScoreColumns = dict[str, ScoreColumn]
+ScoreColumns = dict[str, _ScoreColumn]
 
 
 def _lm_eval(rows: RunRecords) -> Iterator[ScoreEntry]:
@@ -188,7 +188,7 @@ def _columns(
                 f"{name!r} of sample {missing[0] + 1} of {str(file)!r} is missing or NaN; give it "
                 "a score, or name other metrics with --metric."
             )
-        columns[name] = ScoreColumn(ids[name] if named else [], values)
+        columns[name] = _ScoreColumn(ids[name] if named else [], values)
     return dict(sorted(columns.items()))
 
 
@@ -203,7 +203,7 @@ def _number(value: Any) -> float | None:
 
 
 def pairs_of(
-    metric: str, first: ScoreColumn, second: ScoreColumn, paired: bool | None
+    metric: str, first: _ScoreColumn, second: _ScoreColumn, paired: bool | None
 ) -> tuple[Floats, Floats, bool]:
     """Scores of both runs, and whether they are of the same samples in the same order."""
     for ids in (first.ids, second.ids):
