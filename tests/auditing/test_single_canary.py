@@ -140,7 +140,7 @@ def test_the_command_line_says_so_and_its_gate_does_not_pass(tmp_path: Path) -> 
         csv.writer(file).writerows([("text", "label"), *((c.input, c.label) for c in CASES)])
     command = ("audit", "mine.csv", "rag.py:answer", "--task", "generation", "--pairs", "60")
     bulk = cli(*command, "--query", "repeat", "--canary", "hex", "--out", "bulk", cwd=tmp_path)
-    fits = "audit with --query recall --canary coded" in " ".join(bulk.stdout.split())
+    fits = "… --query recall --canary coded" in " ".join(bulk.stdout.split())
     assert (bulk.returncode, fits) == (3, True), bulk
     gate = cli("gate", "bulk", "--max-epsilon", "1", cwd=tmp_path)
     assert (gate.returncode, "1 inconclusive" in gate.stdout) == (3, True), gate

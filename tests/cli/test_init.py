@@ -189,7 +189,7 @@ def test_what_shows_nothing_of_its_rows_passes_only_if_somebody_says_so(name: st
     assert "channels" not in yaml.safe_load(Path("audit.yaml").read_text())["attack"]
     done = run("audit", "--config", "audit.yaml", "--out", "runs")
     assert done.return_value == 3
-    assert "(`detect_change: 0`)" in " ".join(done.stdout.split())
+    assert "take detect_change: 0 out" in " ".join(done.stdout.split())
     lines = Path("audit.yaml").read_text().splitlines()
     Path("audit.yaml").write_text("\n".join(one for one in lines if "detect_change" not in one))
     done = run("audit", "--config", "audit.yaml", "--out", "runs")

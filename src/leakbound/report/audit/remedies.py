@@ -97,8 +97,14 @@ def _kind(result: AuditResult) -> str:
 GIVEN = re.compile(r"(?:--[a-z][a-z-]+ (?!and\b|or\b|in\b|which\b|with\b)[a-z_][\w:.=-]*\b ?)+")
 
 
+# what a configuration says of an application whose answers never showed its rows
+DECLARED = re.compile(r"`(\w+: (?:0|false))`")
+
+
 def next_step(result: AuditResult) -> str:
     why, counts = result.sentences[0], result.counts
+    if declared := DECLARED.search(why):
+        return f"ask what is answered from the rows, and take {declared[1]} out"
     if given := GIVEN.search(why):
         seed = f" --seed {result.spec['seed'] + 1}" * ("another --seed" in why)
         return f"{SAME} {given[0].strip()}{seed}"
