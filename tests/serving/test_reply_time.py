@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner
 from commands import cli
-from services import ASK, BASE, ROWS, TASK, private, send
+from services import ASK, BASE, CHAT, ROWS, TASK, private, send
 
 from leakbound.cli.main import group
 from leakbound.cli.options.reply_time import answer_on_time
@@ -68,22 +69,53 @@ def test_a_late_answer_is_lost_and_ends_the_service(
 
 def test_a_late_answer_is_lost_under_its_key_too(tmp_path: Path) -> None:
     """A restarted service gave it, if the work had ended by then: HTTP 200, and else 409."""
-    ready, done = threading.Event(), threading.Event()
-
-    class Kept(ServiceState):
-        def end(self, tenant: str, key: str, outcome: str) -> None:
-            super().end(tenant, key, outcome)
-            if outcome:
-                done.set()
-
-    state, asked = Kept(), {"json": ASK, "headers": {"Idempotency-Key": "one"}}
+    ready, state = threading.Event(), ServiceState()
+    asked = {"json": ASK, "headers": {"Idempotency-Key": "one"}}
     service = private(tmp_path, 9.0, complete=lambda prompt: str(ready.wait(8 * AFTER)))
     (late,) = send(application(service, state=state, reply_after=AFTER), asked)
     (begun,) = send(application(service, state=state, reply_after=2 * AFTER), asked)
     ready.set()
-    assert done.wait(8 * AFTER)
     (ended,) = send(application(service, state=state, reply_after=2 * AFTER), asked)
     assert [one.status_code for one in (late, begun, ended)] == [503, 500, 500]
+
+
+def test_an_answer_is_kept_under_its_key_when_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server with the same file gave it as soon as it was made."""
+    order, sleep_until = [], anyio.sleep_until
+
+    async def leave(deadline: float) -> None:
+        await sleep_until(deadline)
+        order.append("leaves")
+
+    class Told(ServiceState):
+        def end(self, tenant: str, key: str, outcome: str) -> None:
+            super().end(tenant, key, outcome)
+            order.append("kept")
+
+    monkeypatch.setattr(anyio, "sleep_until", leave)
+    asked = {"json": ASK, "headers": {"Idempotency-Key": "one"}}
+    send(application(private(tmp_path), state=Told(), reply_after=8 * AFTER), asked)
+    assert order == ["leaves", "kept"]
+
+
+@pytest.mark.parametrize(("path", "field"), [(CHAT, "created"), ("/v1/responses", "created_at")])
+def test_a_reply_does_not_say_when_its_answer_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, field: str
+) -> None:
+    """A second was added for a slow row, though every reply left at one time."""
+    seen: list[str] = []
+
+    def slow(prompt: str) -> str:
+        seen.append(prompt)
+        return "odd"
+
+    monkeypatch.setattr(time, "time", lambda: 1000.0 + len(seen))
+    service = private(tmp_path, complete=slow)
+    asked = {"url": path, "json": ASK if path == CHAT else {"input": "what is this"}}
+    (reply,) = send(application(service, reply_after=8 * AFTER), asked)
+    assert reply.json()[field] == 1000
 
 
 def test_under_add_remove_nothing_measures_how_many_rows_there_are(tmp_path: Path) -> None:

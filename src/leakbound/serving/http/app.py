@@ -190,6 +190,7 @@ class ServiceApp:
             return self._calls.stop(self.reply_after, call)
         if reply.spent and math.isfinite(turn.deadline):
             await anyio.sleep_until(turn.deadline)
+        await to_thread.run_sync(self._calls.keep, call, reply)
         return reply
 
     async def _payload(self, request: Request) -> Payload:

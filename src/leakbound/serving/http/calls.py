@@ -167,7 +167,10 @@ class ServiceCalls:
             self._unspent.remove(name)
         found = self.state.begin(*name, call.digest)
         if found is None:
-            return self._kept(call, self._paid(call, query, ignored))
+            reply = self._paid(call, query, ignored)
+            if not reply.spent:
+                self._free(call)
+            return reply
         same, outcome = found
         if not same:
             return refusal(
@@ -185,19 +188,23 @@ class ServiceCalls:
             return refusal(500, SPENT, NO_RETRY)
         return _release(call, ServedAnswer.from_json(outcome))
 
-    def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
-        """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""
+    def _free(self, call: Call) -> None:
+        """Delete a key for which nothing was spent."""
         try:
-            if reply.spent:
-                outcome = reply.answer.to_json() if reply.answer else ""
-                self.state.end(call.tenant.name, call.key, outcome)
-            else:
-                self.state.forget(call.tenant.name, call.key)
+            self.state.forget(call.tenant.name, call.key)
         except StoreError as error:
-            LOG.error("an idempotency key could not be stored: %s", type(error).__name__)
-            if not reply.spent:
-                self._unspent.add((call.tenant.name, call.key))
-        return reply
+            _log(error)
+            self._unspent.add((call.tenant.name, call.key))
+
+    def keep(self, call: Call, reply: ServiceReply) -> None:
+        """Store the outcome of a key as its reply leaves: when it was made tells of the rows."""
+        if not call.key or not reply.spent:
+            return
+        outcome = reply.answer.to_json() if reply.answer else ""
+        try:
+            self.state.end(call.tenant.name, call.key, outcome)
+        except StoreError as error:
+            _log(error)
 
     def keep_undelivered(self, call: Call, reply: ServiceReply) -> None:
         """Keep the reply to a client that disconnected, in case it asks again."""
@@ -232,7 +239,7 @@ class ServiceCalls:
         self, call: Call, query: Query, ignored: tuple[str, ...], number: int
     ) -> ServiceReply:
         """Make a paid answer; refund it unless `AnswerLost` says that the ledger was charged."""
-        own = None
+        own, created = None, int(time.time())  # when an answer was made tells of the rows
         try:
             if self._several:
                 own = self.state.epsilon(call.tenant, self.private.ledger.delta)
@@ -251,7 +258,7 @@ class ServiceCalls:
             remaining = math.inf if cap is None else max(0.0, cap - spent)
         served = ServedAnswer(
             secrets.token_hex(12),
-            int(time.time()),
+            created,
             self.private.name,
             whole(answer.text),  # half a character cannot be sent
             # JSON cannot hold infinity

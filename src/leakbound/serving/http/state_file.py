@@ -174,13 +174,10 @@ class ServiceState:
         return found[0] == digest, found[1]
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
-        """Store an outcome; an empty one, of an answer that is lost, for good."""
+        """Store an outcome; an empty one if the answer is lost."""
         with self._transaction() as db:
             row = (outcome, tenant, key)
-            db.execute(
-                "UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ? AND outcome IS NOT ''",
-                row,
-            )
+            db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)
 
     def forget(self, tenant: str, key: str) -> None:
         """Delete a key for which nothing was spent."""
