@@ -417,11 +417,21 @@ def test_what_is_written_behind_its_back_buys_no_answer(place: File, what: str) 
 
 def test_an_id_that_looks_the_same_is_the_same() -> None:
     """A blank, or another way to compose a letter, gave every person a second budget."""
-    forms = ("Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zo\u00eb\u200b")
+    forms = ("Zo\u00eb", "Zoe\u0308", " Zo\u00eb", "Zo\u00eb\u200b", "Zo\u00eb\u2800")
     assert len({id_name(form) for form in forms}) == 1
     assert len({id_name(form) for form in ("zoe", "Zoe", "Zo e")}) == 3
     with pytest.raises(DataError, match="1 of the 2 record ids occur more than once"):
         record_names((Example("a", "x"), Example("b", "x")), forms[:2])
+    with pytest.raises(DataError, match="a record id is not a text"):
+        record_names((Example("a", "x"),), [1])  # type: ignore[list-item]
+
+
+def test_a_refusal_reads_no_record(place: File) -> None:
+    """It took longer for each row, and for each character of one that its content names."""
+    ledger = Ledger(place.address, 1.0, DELTA, place.key)
+    ledger.spend(["a"], PureDP(1.0))
+    with pytest.raises(BudgetExhausted):
+        ledger.spend([1], PureDP(1.0))  # type: ignore[list-item]
 
 
 def test_a_table_of_others_beside_it_changes_nothing(place: File) -> None:

@@ -184,7 +184,7 @@ class Ledger:
         """
         if not isinstance(dataset, str):
             raise UsageError(f"dataset is {dataset!r}; it must be a text, the name of a data set.")
-        text, (order, keys) = self._acceptable(guarantee), self._keys(records)
+        text = self._acceptable(guarantee)
         first = self._first_choice(guarantee)
         committing = False
         try:
@@ -196,6 +196,7 @@ class Ledger:
                 unit = self._unit(db, values, first)
                 price = self._price(unit, guarantee)
                 self._require_budget(db, values, unit, price, dataset)
+                order, keys = self._keys(records)  # last: a refusal takes no time for a row
                 most = float(values["capacity"]) * (1 + ACCURACY)
                 able, change = tables.charge(db, self._secret, keys, price, most)
                 change += tables.charge_dataset(db, self._secret, dataset, text, price)

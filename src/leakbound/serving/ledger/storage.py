@@ -255,10 +255,11 @@ SCHEMA = (
     "tag TEXT NOT NULL) STRICT",
 )
 SHOWN = 3  # pairs of equal rows that an error names
-# Variation selectors, joiners and fillers: Default_Ignorable_Code_Point of Unicode outside Cf.
+# Variation selectors, joiners and fillers: Default_Ignorable_Code_Point of Unicode outside Cf. Then
+# blanks that are no white space.
 UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
-    "\U000e0000-\U000e0fff]"
+    "\U000e0000-\U000e0fff\u2800\U00016fe4\U0001d159]"
 )
 KEY = 16  # bytes of a record key: a collision among a billion records is below 1e-19
 
@@ -272,6 +273,8 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
         so that no copy has its own budget.
     """
     if ids is not None:
+        if not all(isinstance(one, str) for one in ids):
+            raise DataError("a record id is not a text; name each record by a text.")
         return _distinct(tuple(map(id_name, ids)), len(context))
     contents = [json.dumps(_fold([content_key(row.input), row.label])) for row in context]
     _refuse_copies(contents)
