@@ -14,6 +14,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
@@ -169,7 +170,10 @@ class ServiceCalls:
         if found is None:
             reply = self._paid(call, query, ignored)
             if not reply.spent:
-                self._free(call)
+                self._unspent.add(name)
+                with suppress(StoreError):
+                    self.state.forget(*name)
+                    self._unspent.remove(name)
             return reply
         same, outcome = found
         if not same:
@@ -188,23 +192,14 @@ class ServiceCalls:
             return refusal(500, SPENT, NO_RETRY)
         return _release(call, ServedAnswer.from_json(outcome))
 
-    def _free(self, call: Call) -> None:
-        """Delete a key for which nothing was spent."""
-        try:
-            self.state.forget(call.tenant.name, call.key)
-        except StoreError as error:
-            _log(error)
-            self._unspent.add((call.tenant.name, call.key))
-
     def keep(self, call: Call, reply: ServiceReply) -> None:
         """Store the outcome of a key as its reply leaves: when it was made tells of the rows."""
-        if not call.key or not reply.spent:
-            return
-        outcome = reply.answer.to_json() if reply.answer else ""
-        try:
-            self.state.end(call.tenant.name, call.key, outcome)
-        except StoreError as error:
-            _log(error)
+        if call.key and reply.spent:
+            outcome = reply.answer.to_json() if reply.answer else ""
+            try:
+                self.state.end(call.tenant.name, call.key, outcome)
+            except StoreError as error:
+                _log(error)
 
     def keep_undelivered(self, call: Call, reply: ServiceReply) -> None:
         """Keep the reply to a client that disconnected, in case it asks again."""

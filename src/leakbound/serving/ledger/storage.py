@@ -255,8 +255,7 @@ SCHEMA = (
     "tag TEXT NOT NULL) STRICT",
 )
 SHOWN = 3  # pairs of equal rows that an error names
-# Variation selectors, joiners and fillers: Default_Ignorable_Code_Point of Unicode outside Cf. Then
-# blanks that are no white space.
+# Default_Ignorable_Code_Point of Unicode outside Cf, and three blanks that are no white space.
 UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff\u2800\U00016fe4\U0001d159]"
