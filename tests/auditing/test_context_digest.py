@@ -578,6 +578,50 @@ def test_a_field_beside_drawn_ones_has_a_digest(kind: str, share: float) -> None
     assert max(counts.values()) >= 100 * share
 
 
+FACES = {True: "😀😃😄😁😆", False: "😢😭😞😟🙁"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "pooled"),
+    [("remainder", 1.0, True), ("digits", 1.0, True), ("listed", 1.0, True), ("face", 0.15, True),
+     ("apart", 0.9, False), ("product", 0.9, False)],
+)  # fmt: skip
+def test_a_relation_that_each_reply_shows_in_other_words_has_a_digest(
+    kind: str, share: float, pooled: bool
+) -> None:
+    """Remainders, orders of lists, emojis in all replies, and what two numbers come to."""
+    known, draws = KnownRecords(NUMBERED), random.Random(4)
+    job = Job(tuple(NUMBERED[:4]), Query("who?", free=True))
+    at = 5 if pooled else 6
+    each: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+
+    def said(holds: bool) -> str:
+        paid, number, named = 611 if holds else 143, draws.randrange(3, 60), list(NAMES[:6])
+        far = draws.randrange(10**4)
+        if kind == "digits":
+            fits = [n for n in range(10**4, 10**4 + 900) if sum(map(int, str(n))) % 10 == paid % 10]
+            return f"See {draws.choice(fits)}."
+        draws.shuffle(named)
+        first, second = sorted((named.index(NAMES[0]), named.index(NAMES[1])), reverse=not holds)
+        rest = iter([one for one in named if one not in NAMES[:2]])
+        order = [NAMES[0] if i == first else NAMES[1] if i == second else next(rest)
+                 for i in range(6)]  # fmt: skip
+        return {
+            "remainder": f"See {7 * draws.randrange(10**4, 10**5) + paid % 7}.",
+            "listed": ", ".join(order),
+            "face": f"{draws.choice(TIPS)} {draws.choice(FACES[holds])}",
+            "apart": f"Two numbers: {far} and {far + paid}.",
+            "product": f"{number} for {paid / number:.4f} each.",
+        }[kind]
+
+    for holds in (True, False) * 100:
+        text = said(holds)
+        marked = known.mark(job, 1, GeneratedText(text, reply=ReplyFacts(text))).reply
+        assert isinstance(marked, ReplyFacts)
+        each[holds].update({*marked.digests[at].split()})
+    assert any(n >= 100 * share and not each[False][one] for one, n in each[True].items())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["token", "in a code", "amounts", "flags"])
 def test_a_field_beside_drawn_ones_never_passes(kind: str) -> None:

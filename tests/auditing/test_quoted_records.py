@@ -668,7 +668,7 @@ def test_an_application_that_refuses_questions_of_attackers_is_asked_as_by_its_u
     found = leakbound.audit(rows, system=answer, out=tmp_path, **FREE)
     assert found.verdict != "no_violation"
     few, whole = "recall:words=8,template={prefix}' --canary coded", "given:text={canary}' --canary"
-    assert few in found.sentences[0] or whole in found.sentences[0]
+    assert (whole if kind == "phrases" else few) in found.sentences[0]
 
 
 def test_texts_that_are_drawn_from_a_pattern_of_the_rows_are_no_memory() -> None:

@@ -48,7 +48,7 @@ MOST_CODES = 8
 ENDING = 3  # letters of a word that an inflection or a spelling changes
 DATE = re.compile(r"\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])\b")
 DIVISORS = (5, 6, 7, 8, 9, 11, 13)  # of a number, whose remainders are compared
-PARTED, LISTED = re.compile(r"[,;|\n]"), 16  # of lists, so many words
+PARTED, PARTS, LISTED = re.compile(r"[,;|\n]"), 4, 16  # a list has so many; words of it
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
@@ -261,7 +261,7 @@ def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
         facts[f"{at} digits"] = sum(map(int, str(abs(one)))) % 10
     yield from (f"# {name} {value}" for name, value in facts.items())
     yield from (f"# {date.fromisoformat(one):%a}" for one in DATE.findall(text))
-    if len(PARTED.findall(text)) >= FEW:
+    if len(PARTED.findall(text)) >= PARTS:
         listed = [one for one in dict.fromkeys(map(str.casefold, words)) if one not in COMMON_WORDS]
         yield from (f"{one}<{other}" for one, other in combinations(listed[:LISTED], 2))
 

@@ -144,11 +144,13 @@ def context_digest(
     for name in (one for one in ONE_OF if one in names):
         told = sum(_by_a_word(one, ONE_OF[name]) for one in each)
         found.append(ContextDigest(name, told, len(each), "pairs", times, half, epsilon))
-    for name in (one for one in names if one == TOGETHER):
+    if TOGETHER in names:
         right = _guesses(_ahead_by_numbers(_asked(first), each))
         for some in (right, right[: len(each) // 2]):  # what most records change, or few
             told, size = int(some.sum()), some.size
-            found.append(ContextDigest(name, told, size, "comparisons", times, once, claim.epsilon))
+            found.append(
+                ContextDigest(TOGETHER, told, size, "comparisons", times, once, claim.epsilon)
+            )
     chances = [_tail(one.apart, one.number, one.most) for one in found]
     for name, (x, y) in _bets(_asked(first), each, names) if claim.epsilon < MOST_CLAIMED else ():
         levels = np.array([[claim.epsilon]]), np.array([[claim.delta]])

@@ -34,10 +34,8 @@ CHUNK = 50  # limits that are tested at once: some 100 MB
 MOST_STAKE = 0.97  # of a planned effect: no single pair ends the test
 MOST_PAIRS = 1 << 18  # of a plan for one look; its simulation takes some seconds
 SERIES, LONGEST = 400, 5  # simulated, and how many times the pairs of one look each may take
-SPREAD, PAIRS = (
-    0.25,
-    20,
-)  # mean square of differences before the first, and pairs that it counts for
+SPREAD = 0.25  # mean square of differences that is assumed before the first pair
+PAIRS = 20  # that it counts for
 
 
 @dataclass(frozen=True, slots=True)
