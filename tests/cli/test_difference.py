@@ -200,3 +200,8 @@ def test_a_log_of_inspect_needs_its_package(
     log.write_text(json.dumps({"version": 2, "eval": {}, "samples": []}))
     with pytest.raises(UsageError, match="inspect_ai is not installed"):
         run(log, log)
+
+
+def test_unequal_numbers_of_scores_make_no_pairs() -> None:
+    with pytest.raises(DataError, match="3 and 2 scores make no pairs"):
+        compare_scores([0.0, 1.0, 1.0], [0.0, 1.0])

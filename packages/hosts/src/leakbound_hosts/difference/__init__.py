@@ -34,8 +34,7 @@ CHUNK = 50  # limits that are tested at once: some 100 MB
 MOST_STAKE = 0.97  # of a planned effect: no single pair ends the test
 MOST_PAIRS = 1 << 18  # of a plan for one look; its simulation takes some seconds
 SERIES, LONGEST = 400, 5  # simulated, and how many times the pairs of one look each may take
-SPREAD = 0.25  # mean square of differences that is assumed before the first pair
-PAIRS = 20  # that it counts for
+SPREAD, PAIRS = 0.25, 20  # mean square of differences before any, as if of so many pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,8 @@ def compare_scores(
     """Test whether two runs have the same mean score: `real` is true with probability at most
     1 - confidence if they have, given earlier pairs; with `look_often`, at every look.
 
-    `effect` is a difference that the stakes are planned for; `metrics`, how many are tested.
+    `first` (n,) and `second` (m,) lie in [0, 1], m = n if paired. Stakes are planned for `effect`;
+    `metrics` are tested. Scores out of range, constant or of unequal number raise a DataError.
 
     >>> found = compare_scores([1] * 12 + [0] * 8, [0] * 12 + [0] * 8)
     >>> found.real, found.decided_by, round(found.exact, 4)
@@ -79,6 +79,8 @@ def compare_scores(
     """
     alpha = 1 - confidence_level(confidence)
     a, b = _numbers(metric, first), _numbers(metric, second)
+    if paired and a.size != b.size:
+        raise DataError(f"{a.size} and {b.size} scores make no pairs; give as many of both.")
     if len(np.unique(np.concatenate([a, b]))) < 2:
         raise DataError(
             f"{metric!r} is {a[0]:g} for every sample of both runs; a constant metric cannot "

@@ -159,7 +159,6 @@ def _table(file: Path, rows: Iterable[Fields], id_column: str) -> Iterator[Score
 def _columns(
     file: Path, entries: Iterable[ScoreEntry], wanted: tuple[str, ...], named: bool = True
 ) -> ScoreColumns:
-    """ScoreColumns of numbers in [0, 1]."""
     ids = defaultdict[str, list[str]](list)
     found: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
     other = set[str]()
