@@ -209,25 +209,25 @@ bench-influence: install
 OTHERS ?= $(BIN)/python
 influence-speed: install
 	$(BIN)/python bench/influence_speed.py $(if $(AUTHORS),--authors $(AUTHORS)) \
-		--python-of-others $(OTHERS) --write docs/speed.md
+		--python-of-others $(OTHERS) --write docs/measured/speed.md
 
 coverage: install
-	$(BIN)/python bench/coverage.py --write docs/coverage.md
+	$(BIN)/python bench/coverage.py --write docs/measured/coverage.md
 
 witness: install
-	$(BIN)/python bench/witness.py --write docs/witness.md
+	$(BIN)/python bench/witness.py --write docs/measured/witness.md
 
 findings: install
-	$(BIN)/python bench/findings.py docs/findings.md
+	$(BIN)/python bench/findings.py docs/measured/findings.md
 
 # Packages of the index as they install, in an environment of their own; one of them needs Python 3.12.
 PUBLISHED_PYTHON ?= python3.12
 published: $(VENV)-published/installed
-	OMP_NUM_THREADS=1 $(VENV)-published/bin/python bench/published bench/results/published.json docs/published.md
+	OMP_NUM_THREADS=1 $(VENV)-published/bin/python bench/published bench/results/published.json docs/measured/published.md
 	$(VENV)-published/bin/pytest -q -m hosts tests/published
 
 published-page:
-	$(BIN)/python bench/published --page bench/results/published.json docs/published.md
+	$(BIN)/python bench/published --page bench/results/published.json docs/measured/published.md
 
 $(VENV)-published/installed: bench/published/requirements.txt pyproject.toml
 	$(PUBLISHED_PYTHON) -m venv $(VENV)-published
@@ -236,24 +236,24 @@ $(VENV)-published/installed: bench/published/requirements.txt pyproject.toml
 	touch $@
 
 attack-table: install
-	$(BIN)/python bench/attack_table.py docs/attacks.md
+	$(BIN)/python bench/attack_table.py docs/measured/attacks.md
 
 canary-grid: install
 	$(BIN)/python bench/canary_grid.py docs/canary-grid.svg
 
 utility: install
-	$(BIN)/python bench/utility.py --write docs/utility.md
+	$(BIN)/python bench/utility.py --write docs/measured/utility.md
 
 # Every table and figure of the papers on one page. REPRODUCE: options, such as --quick.
 papers: install
 	$(BIN)/leakbound reproduce --all --html reproduced/papers.html $(REPRODUCE)
 
-# What each recipe asks of a real model, what was tried, and hours: docs/real-models.md.
+# What each recipe asks of a real model, what was tried, and hours: docs/measured/real-models.md.
 real-models: install
 	$(BIN)/python bench/recipe_calls.py --keep
 	$(BIN)/python bench/recipe_calls.py --measure --keep
 	$(BIN)/python bench/recipe_tries.py
-	$(BIN)/python bench/recipe_calls.py --write docs/real-models.md
+	$(BIN)/python bench/recipe_calls.py --write docs/measured/real-models.md
 
 papers-numbers: install
 	$(BIN)/python bench/printed_epsilon.py
@@ -273,7 +273,7 @@ vision-eval: install
 	$(BIN)/python pocket_training/vision/evaluate_vision.py
 
 vision-table: install
-	$(BIN)/python bench/vision.py docs/vision.md
+	$(BIN)/python bench/vision.py docs/measured/vision.md
 
 # README's table from evidence/subj, without a model; readme-evidence collects it, with a model of `make real-model` served beside it.
 readme-table: install

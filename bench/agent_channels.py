@@ -1,6 +1,6 @@
 """Which channels of an agent leak: one leak planted in each, found by channel or by the answer.
 
-    python bench/agent_channels.py [--seeds 3] [--pairs 80] [--leak logs] [--write docs/agents.md]
+    python bench/agent_channels.py [--seeds 3] [--pairs 80] [--leak logs] [--write PAGE]
 
 The agent is that of examples/agent_system.py, which leaks a document in one place with probability
 0.8 (for the seconds: its cache is hit). Each row is audited at claim 1 and 95 % confidence with all

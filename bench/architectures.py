@@ -247,7 +247,7 @@ no answer is used. The provenance of a record names it (`computation`).
   In bfloat16 and float16 what padding may change is measured by what rounding changes without it.
 - **refused**: the model is not causal, or needs more than token ids.
 
-The table was written by `python bench/architectures.py --write docs/architectures.md` with
+The table was written by `python bench/architectures.py --write docs/measured/architectures.md` with
 transformers {version}: {all} causal architectures, {total}. Each is a small model with random
 weights and logits of a standard deviation of about 2, over ragged batches within and beyond a
 window of 16 tokens. "Off by" is the largest difference of any logit from plain passes of single

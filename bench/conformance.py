@@ -1,6 +1,6 @@
-"""The whole conformance matrix: planted, shipped and correct mechanisms, as docs/conformance.md.
+"""The whole conformance matrix: planted, shipped and correct mechanisms.
 
-    python bench/conformance.py docs/conformance.md
+    python bench/conformance.py docs/measured/conformance.md
 
 Planted mechanisms at ten seeds; shipped and correct ones at seven epsilons; exact losses over
 10,000 neighbouring pairs. It takes about half an hour on one core.
@@ -32,7 +32,7 @@ HEAD = f"""# Conformance
 texts against the declared distribution, two-sample tests over neighbouring contexts on everything
 that is returned, examples replaced or removed at every place, near ties, the price of an answer
 against its releases and for queries of many words, fresh noise between calls. This page is made by
-`python bench/conformance.py docs/conformance.md`; a cross-section runs in the test suite.
+`python bench/conformance.py docs/measured/conformance.md`; a cross-section runs in the test suite.
 
 Of each token of a free answer, the exact distribution is derived in scripted contexts that push it
 as far as possible, and the privacy loss of neighbours is compared with the charge for that token:

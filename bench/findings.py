@@ -1,5 +1,5 @@
 """Findings about published calibrations, as our tool gives them: `make findings` writes
-docs/findings.md.
+docs/measured/findings.md.
 
 Every number is computed here: exact losses from `exact_privacy_loss` on the laws that the
 mechanisms themselves declare, composition from `compose`, and audits from the e-process. Nothing is

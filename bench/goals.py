@@ -34,7 +34,7 @@ LEVEL = math.log(20)
 SHARES = np.linspace(0.01, 0.99, 60)[:, None, None]
 KINDS = {"wording": 200, "latency": 200, "order": 400}  # those below 0.80, and their pairs
 NEAR = 0.7  # of the largest correlation with a channel
-FRESH = 50  # seeds that docs/witness.md has used
+FRESH = 50  # seeds that docs/measured/witness.md has used
 Bits = list[tuple[bool, bool]]
 
 

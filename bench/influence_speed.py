@@ -1,8 +1,8 @@
 """Speed of influence against other programs, and the page that quotes it.
 
 Usage:
-    python bench/influence_speed.py --authors CLONE --python-of-others PYTHON --write docs/speed.md
-    python bench/influence_speed.py --write docs/speed.md    # render what was measured before
+    python bench/influence_speed.py --authors CLONE --python-of-others PYTHON --write PAGE
+    python bench/influence_speed.py --write docs/measured/speed.md  # render what was kept
 
 CLONE is a clone of the program of Context Influence, github.com/james-flemings/context_influence;
 PYTHON is the interpreter of an environment that has context-cite and captum beside torch and

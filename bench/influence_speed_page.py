@@ -40,7 +40,7 @@ COMMAND = """## The command
 git clone https://github.com/james-flemings/context_influence
 python -m venv others && others/bin/pip install context-cite captum
 python bench/influence_speed.py --authors context_influence \\
-    --python-of-others others/bin/python --write docs/speed.md
+    --python-of-others others/bin/python --write docs/measured/speed.md
 ```
 
 `--complete` measures every window of leakbound and of the loop at |D| = 1,024, and every ablation
@@ -298,7 +298,7 @@ def planted(kept: Kept) -> str:
         lines.append(f"| {shown} | {one['once']} | {one['twice']} | {one['seconds']:.1f} |")
     return "\n".join(lines) + (
         "\n\nLeaving one of two equal sentences out changes nothing, so leave-one-out misses both; "
-        "[Shapley values and the lasso](influence.md#a-secret-that-occurs-twice) ablate sets.\n"
+        "[Shapley values and the lasso](../influence.md#a-secret-that-occurs-twice) ablate sets.\n"
     )
 
 

@@ -15,6 +15,8 @@ LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 SENTENCE = re.compile(r".+?(?:[.?](?=\s|$)|$)", re.S)
 MADE = re.compile(r"(Written by|This page is made)")  # how a page is made, not what it is about
+TITLE = re.compile(r"^# (.+)$", re.M)
+OUTSIDE = "Measured, and generated from the code"
 HEAD = """# leakbound
 
 > {about}.
@@ -51,6 +53,7 @@ def index(nav: list[Any], source: Path, about: str) -> str:
     top = [one for one in nav if isinstance(next(iter(one.values())), str)]
     parts = [("Start here", list(pages(top)))]
     parts += [(t, list(pages(sub))) for one in nav for t, sub in one.items() if one not in top]
+    parts.append((OUTSIDE, list(others(nav, source))))
     listed = [
         f"## {title}\n\n" + "\n".join(f"- [{t}]({file}): {line(source / file)}" for t, file in part)
         for title, part in parts
@@ -66,6 +69,15 @@ def pages(nav: Iterable[Any]) -> Iterable[tuple[str, str]]:
                 yield title, below
             else:
                 yield from pages(below)
+
+
+def others(nav: list[Any], source: Path) -> Iterable[tuple[str, str]]:
+    """Title and file of the pages that are not in the navigation."""
+    listed = {file for _, file in pages(nav)}
+    for page in sorted(source.rglob("*.md")):
+        file = page.relative_to(source).as_posix()
+        if file not in listed:
+            yield TITLE.findall(page.read_text(encoding="utf-8"))[0], file
 
 
 def line(page: Path) -> str:

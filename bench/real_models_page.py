@@ -27,10 +27,10 @@ OWN_ROWS = {  # what the paper's section names, where the measure does not decid
 }  # fmt: skip
 HEAD = f"""# Real models
 
-Every recipe of [the papers' tables and figures](reproduce.md) that asks a model runs with
+Every recipe of [the papers' tables and figures](../reproduce.md) that asks a model runs with
 `--model hf/FOLDER` or `--model openai/NAME --base-url URL` in place of the pocket model. This
 page has the command of each, the calls and tokens that it takes, and what was tried. It is
-written by `python bench/recipe_calls.py --write docs/real-models.md`.
+written by `python bench/recipe_calls.py --write docs/measured/real-models.md`.
 
 ## How long it takes
 
@@ -62,7 +62,7 @@ and {slow_written:,.0f} written a CPU second."""
 COMMANDS = """## The commands
 
 `./model` is a folder with a Hugging Face model (or a GGUF file: `hf/./model.gguf`, with `pip
-install ".[gguf]"` in a checkout), `data` the folder of [named tasks](data.md). With
+install ".[gguf]"` in a checkout), `data` the folder of [named tasks](../audit.md#rows). With
 an endpoint, replace `--model hf/./model` by `--model openai/NAME --base-url URL`; `leakbound
 probe` tells whether it answers what a recipe needs. Recipes of embeddings take `--embedder` for a
 sentence encoder, and otherwise the model's own.

@@ -1,6 +1,6 @@
 """What every recipe of the papers asks of a model, counted without asking one.
 
-    python bench/recipe_calls.py --write docs/real-models.md
+    python bench/recipe_calls.py --write docs/measured/real-models.md
     python bench/recipe_calls.py --tokens-per-second 20000 --new-tokens-per-second 2000
     python bench/recipe_calls.py --task subj --data-dir data contextleak/fig6
     python bench/recipe_calls.py --check contextleak/fig6 tight/fig9

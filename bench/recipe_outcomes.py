@@ -1,8 +1,8 @@
-"""What became of every claim on the pocket model, for docs/reproduce.md.
+"""What became of every claim on the pocket model, for docs/measured/outcomes.md.
 
     leakbound reproduce --all --out reproduced
     python bench/recipe_outcomes.py reproduced --keep
-    python bench/recipe_outcomes.py --write docs/reproduce.md
+    python bench/recipe_outcomes.py --write docs/measured/outcomes.md
 
 bench/results/pocket-seed-1.tgz holds the values of all recipes at seed 1, for FOLDER/measured:
 `leakbound reproduce --all --seed 1 --out FOLDER` writes their page from there. Of seed 2,
@@ -239,7 +239,7 @@ def section(kept: dict[str, Any]) -> str:
         kind = EVIDENCE[recipes[name].evidence(models_of(row["made_with"]))]
         cells = (f"`{name}`", kind, sizes_of[name], words, str(times), why)
         lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(lines) + "\n"
 
 
 def told(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -275,9 +275,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     if a.write:
         text = a.write.read_text()
-        before, _, after = text.partition(HEADING)
-        rest = after[after.index("\n## ") + 1 :]
-        a.write.write_text(before + section(kept) + rest)
+        a.write.write_text(text.partition(HEADING)[0] + section(kept))
 
 
 if __name__ == "__main__":

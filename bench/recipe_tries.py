@@ -5,7 +5,7 @@
 
 Each recipe runs at its smallest size, through the code that `leakbound reproduce` runs. The
 endpoint is the suite's server over the same tiny model: completions with log-probabilities, chat,
-embeddings. Outcomes are kept for docs/real-models.md.
+embeddings. Outcomes are kept for docs/measured/real-models.md.
 """
 
 from __future__ import annotations

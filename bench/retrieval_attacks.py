@@ -1,6 +1,8 @@
-"""What each attack on a document shows of stores of real documents: docs/retrieval-attacks.md.
+"""What each attack on a document shows of stores of real documents.
 
     python bench/retrieval_attacks.py DATA [--documents 300] [--canaries 100] [--write PAGE]
+
+PAGE is docs/measured/retrieval-attacks.md.
 
 DATA is a folder of <name>/train.jsonl and <name>/test.jsonl. Documents are rows of agnews and
 dbpedia14 with at least 24 words. Embeddings are those of all-MiniLM-L6-v2 (package
@@ -244,7 +246,7 @@ def said_first(given: argparse.Namespace, found: dict[str, list[AuditResult]]) -
     largest, ranked = (cut(found["mba"][at].largest_certifiable.epsilon) for at in (0, 4))
     return [
         f"`python bench/retrieval_attacks.py DATA --documents {given.documents} --canaries "
-        f"{given.canaries} --controls {given.controls} --write docs/retrieval-attacks.md`",
+        f"{given.canaries} --controls {given.controls} --write docs/measured/retrieval-attacks.md`",
         "",
         f"{given.documents} documents in the store, {given.canaries} more in or out by a coin "
         f"each, {2 * given.controls} control documents. A perfect attack certifies {largest}; by "

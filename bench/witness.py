@@ -1,6 +1,6 @@
 """How many pairs does the learned witness need, and how often does it accuse a silent system?
 
-    python bench/witness.py [--write docs/witness.md] [--only surfaces,...]
+    python bench/witness.py [--write docs/measured/witness.md] [--only surfaces,...]
 
 Each system leaks through one channel that is on with probability .30 (canary in) or .10 (canary
 out): true epsilon ln 3. Tested: epsilon .25, delta 1e-5, alpha .05. Systems whose sentences change
@@ -57,7 +57,7 @@ trials to a rejection.
 
 MASKED = """
 A run with `--store-text canary_only` or `none` keeps numbers and public words of a reply only \
-([systems](systems.md)), and the witness sees no more than that.
+([systems](../systems.md)), and the witness sees no more than that.
 """
 
 

@@ -1,7 +1,8 @@
 """Forty surfaces of a reply that a leak may show on, each a change of an otherwise ordinary reply.
 
 Made after the constants of the learned witness were chosen. One seed of each was looked at before
-docs/witness.md was written: tabs and small letters at the start were seen late, and are read now.
+docs/measured/witness.md was written: tabs and small letters at the start were seen late, and are
+read now.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""docs/published.md, from the results of `make published`. Needs no package that is audited."""
+"""docs/measured/published.md, from the results of `make published`.
+
+Needs no package that is audited.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ about this version and this input, and about nothing else that the package does.
   the stated one by more than rounding.
 - The distributions are those that the package draws from: the probabilities that it hands to a
   sampler, or the result of its own functions. Inputs are chosen to show the difference, so most are
-  rare. An exact loss needs [internal access](threat-models.md): it is no attack. That of an
+  rare. An exact loss needs [internal access](../threat-models.md): it is no attack. That of an
   *encoder output* is of what a package adds noise to; the text that it makes of it may show less.
 - **Correct reference**: the same computation for a mechanism that satisfies its statement.
   References that exceed what they guarantee: {accused} of {findings}.

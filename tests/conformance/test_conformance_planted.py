@@ -1,7 +1,7 @@
 """The battery finds what is broken in every way that the catalogues know, and accuses nothing else.
 
 The whole matrix (ten seeds, seven epsilons) is `bench/conformance.py`; its result is
-docs/conformance.md. Checks that depend on chance have a false-alarm rate of 1e-9 each.
+docs/measured/conformance.md. Checks that depend on chance have a false-alarm rate of 1e-9 each.
 """
 
 import re
@@ -125,7 +125,7 @@ def test_p_values_are_never_too_small() -> None:
 
 
 def test_the_page_says_that_everything_is_found_and_nothing_accused() -> None:
-    text = Path("docs/conformance.md").read_text()
+    text = Path("docs/measured/conformance.md").read_text()
     planted, rest = text.split("## Shipped mechanisms")
     rows = [line for line in planted.splitlines() if " of 10 |" in line]
     assert len(rows) == len(PLANTED)

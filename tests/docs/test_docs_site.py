@@ -158,7 +158,7 @@ def test_links_between_files_lead_somewhere(page: str) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
 def test_tests_that_a_page_names_are_there(page: Path) -> None:
     """A test without a file is in the file that the page named before it."""
     file = ""

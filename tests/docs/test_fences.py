@@ -27,6 +27,7 @@ SHOWN = {
     "epsilon.md",
 }  # test_shown_outputs.py runs them and compares what they print
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "measured").glob("*.md"))
 PAGES = [page for page in PAGES if page.name not in SHOWN]
 
 
@@ -53,10 +54,10 @@ def typed_before(command: str, page: Path) -> bool:
 
 
 # Pages whose fences take long are slow tests, which CI runs.
-LONG_PYTHON = {"README.md", "audit.md", "extending.md", "rag.md", "sweeps.md"}
+LONG_PYTHON = {"README.md", "audit.md", "extending.md", "rag.md", "runs.md"}
 LONG_COMMANDS = {
-    *("README.md", "agents.md", "audit.md", "bounds.md", "data.md", "gates.md", "influence.md"),
-    *("rag.md", "runs.md", "sweeps.md", "systems.md", "vision.md"),
+    *("README.md", "audit.md", "bounds.md", "endpoints.md", "gates.md", "influence.md"),
+    *("rag.md", "runs.md", "systems.md"),
 }
 # Of README, audits of the bundled model on rows of a file take most of the time.
 LONG_AUDIT = re.compile(r"leakbound audit --data (?!.*--stop-when-rejected)")

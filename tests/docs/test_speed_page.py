@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "speed.md").read_text()
+PAGE = (ROOT / "docs" / "measured" / "speed.md").read_text()
 KEPT: dict[str, Any] = json.loads((ROOT / "bench/results/influence-speed.json").read_text())
 GOAL = re.compile(
     r"^\| (.+?) \| (\d+) \| (?:(\d+\.\d) \| (met|missed|not decided)|not measured \| ) \|$", re.M
@@ -32,7 +32,8 @@ def maker() -> ModuleType:
 
 
 def test_the_page_is_made_of_the_kept_figures(maker: ModuleType) -> None:
-    assert maker.page(KEPT) == PAGE, "run `python bench/influence_speed.py --write docs/speed.md`"
+    write = "run `python bench/influence_speed.py --write docs/measured/speed.md`"
+    assert maker.page(KEPT) == PAGE, write
 
 
 def test_every_goal_stands_beside_its_figure() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from leakbound.mechanisms import MECHANISMS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "utility.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "measured" / "utility.md").read_text()
 NO_GUARANTEE = {
     "answer_probabilities", "few_shot", "prompt_defense", "judge_defense",
     "context_influence_decoding",

@@ -38,7 +38,7 @@ def test_every_recipe_has_run_as_it_stands_and_the_page_says_what_came_of_it(
     assert list(kept) == list(recipes)
     sizes = {name: outcomes.size(row, recipes[name]) for name, row in kept.items()}
     assert set(sizes.values()) <= {"exact", "usual"}, sizes
-    assert outcomes.section(kept) in (ROOT / "docs" / "reproduce.md").read_text()
+    assert outcomes.section(kept) in (ROOT / "docs" / "measured" / "outcomes.md").read_text()
 
 
 def test_what_is_drawn_again_stays_paired_and_whole(outcomes: ModuleType) -> None:

@@ -132,7 +132,7 @@ def as_tenants(system: object, name: str, calls: CallOptions) -> TenantSystem:
     if not callable(getattr(found, "open_tenant", None)):
         raise TargetError(
             f"the system {name!r} has no open_tenant, so no tenant of it can plant a record; "
-            f"{MUST}, and a YAML file needs `plant`, `remove` and `tenants` (docs/tenants.md)."
+            f"{MUST}, and a YAML file needs `plant`, `remove` and `tenants` (docs/rag.md)."
         )
     made = TenantSystem(found, name, calls)
     made.tenants  # noqa: B018  # refused here, before any call

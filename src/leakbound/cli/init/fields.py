@@ -284,7 +284,7 @@ COMMENTS = {
     "address": "the application that is audited",
     "model": "the model that is asked (leakbound list models)",
     "query": "what the attacker asks (leakbound list queries)",
-    "channels": "parts of a reply, tested separately and together (docs/agents.md)",
+    "channels": "parts of a reply, tested separately and together (docs/systems.md)",
     "data": "private rows",
     "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",

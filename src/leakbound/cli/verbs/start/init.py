@@ -240,7 +240,7 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         return Tried(prepared, kind, "", False)
     none = (
         f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a canary "
-        "that stands once: it shows none, or they do not reach it (docs/retrieval-attacks.md)"
+        "that stands once: it shows none, or they do not reach it (docs/rag.md)"
     )
     if kind != "labels" and not _answers_questions(every):
         return Tried(
