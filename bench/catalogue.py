@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ Anybody who sees more than the output, or several answers, learns more
 installed package can add entries ([how](extending.md#install-it-under-a-name)). `make catalogue`
 generates this page from the docstrings of the code.
 
-Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning
-Methods*; XL is *Tight and Practical Privacy Auditing for Differentially Private In-Context
-Learning*; PoE is *Private PoEtry: Private In-Context Learning via Product of Experts*; CI is
-*Estimating Privacy Leakage of Augmented Contextual Knowledge in Language Models*.
+| short name | source |
+| --- | --- |
+| CL | *ContextLeak: Auditing Leakage in Private In-Context Learning Methods* |
+| XL | *Tight and Practical Privacy Auditing for Differentially Private In-Context Learning* |
+| PoE | *Private PoEtry: Private In-Context Learning via Product of Experts* |
+| CI | *Estimating Privacy Leakage of Augmented Contextual Knowledge in Language Models* |
 """
 PARTS = (
     (
@@ -63,32 +66,41 @@ HEADING = re.compile(r"(Args|Attributes|Returns|Raises|Guarantee|Reference|Examp
 FIELD = re.compile(r" {4}(\w+): (.*)")
 PROOF = re.compile(r"docs/(mechanisms/[\w\\]+\.md)")  # a page, whose underscores are escaped
 SHOWN = ("Guarantee", "Reference")  # sections of a docstring; options are shown by themselves
+OURS = "leakbound."  # other packages are listed where they are installed
+LONG = 6  # words of an option that several entries have, and that is explained once
+Option = tuple[str, str, str]  # name, default, meaning
 CHOICES = ("access", "tasks", "reads")  # attributes that a reader chooses by
 
 
 def page() -> str:
     """The whole page, as Markdown."""
-    parts = [
-        f"## {title}\n\n{about}\n\n" + _entries(catalogue) for title, catalogue, about in PARTS
-    ]
-    return HEAD + "\n" + "\n\n".join(parts) + "\n"
+    return HEAD + "\n" + "\n\n".join(_part(*part) for part in PARTS) + "\n"
 
 
-def _entries(catalogue: Mapping[str, Any]) -> str:
-    return "\n\n".join(
-        _entry(name, kind)
-        for name, kind in catalogue.items()
-        if kind.__module__.startswith("leakbound.")
+def _part(title: str, catalogue: Mapping[str, Any], about: str) -> str:
+    """A catalogue; options that say the same in several entries are explained before them."""
+    kinds = {name: kind for name, kind in catalogue.items() if kind.__module__.startswith(OURS)}
+    counts = Counter(one for kind in kinds.values() for one in _options(kind))
+    shared = {one for one, times in counts.items() if times > 1 and len(one[2].split()) >= LONG}
+    common = "\n".join(
+        f"- `{name}`: {text}" for name, _, text in counts if (name, _, text) in shared
     )
+    parts = [f"## {title}", about]
+    if common:
+        parts += ["Options of several:", common]
+    return "\n\n".join([*parts, *(_entry(name, kind, shared) for name, kind in kinds.items())])
 
 
-def _entry(name: str, kind: Any) -> str:
+def _entry(name: str, kind: Any, shared: Set[Option]) -> str:
     found = _sections(inspect.getdoc(kind) or "")
     notes = [
         *(f"{title}: {_line(found[title])}" for title in SHOWN if title in found),
         *(f"{title.capitalize()}: {text}." for title in CHOICES if (text := _choice(kind, title))),
-        *_options(kind, found.get("Attributes", [])),
-    ]
+        *(
+            f"`{option}`{default}" + ("" if one in shared else f": {text}")
+            for one in _options(kind) for option, default, text in [one]
+        ),
+    ]  # fmt: skip
     text = "\n".join(_escaped(line) for line in found[""]).strip()
     listed = "\n".join(f"- {note}" for note in notes)
     return "\n\n".join(part for part in (f"### {name}", text, listed) if part)
@@ -119,15 +131,16 @@ def _choice(kind: Any, name: str) -> str:
     return value if isinstance(value, str) else ", ".join(sorted(value))
 
 
-def _options(kind: Any, attributes: list[str]) -> list[str]:
-    """A line for each option: its default, and what it means."""
+def _options(kind: Any) -> list[Option]:
+    """Each option: its name, its default, and what it means."""
+    attributes = _sections(inspect.getdoc(kind) or "").get("Attributes", [])
     mechanism = kind in MECHANISMS.values()
     make = getattr(kind, "calibrated", kind) if mechanism else kind
     known = inspect.signature(make).parameters
     arguments = _sections(inspect.getdoc(make) or "").get("Args", [])
     texts = {**_fields(attributes), **_fields(arguments)}
     return [
-        f"`{name}`{_default(known[name].default)}: {_escaped(texts[name])}"
+        (name, _default(known[name].default), _escaped(texts[name]))
         for name in (option_names(kind) if mechanism else known)
     ]
 

@@ -22,17 +22,20 @@ from leakbound.cli.screen.help_pages import OWN, Option, SectionedCommand
 HEAD = """# Commands
 
 Look up a command or an option of leakbound here. If you are new, start with the
-[tutorial](tutorial.md), or run [`leakbound init`](#leakbound-init) on your own rows.
-
-`leakbound COMMAND --help` shows the options that matter first, and `--help-all` shows all of them.
-Options that several commands share are listed [at the end](#shared-options). `make catalogue`
-generates this page from the commands themselves.
+[tutorial](tutorial.md), or run [`leakbound init`](#leakbound-init) on your own rows. Options that
+several commands share are listed [at the end](#shared-options). `make catalogue` generates this
+page from the commands themselves.
 
 {index}
 
-Every command, and every command of `export` and `ledger`, takes `--json` (one JSON value instead of
-text: verdicts, counts, and the files that it wrote), `-q` (`--quiet`: errors and warnings only),
-`-v` (`--verbose`: all sentences, and version and options on standard error) and `-h` (`--help`).
+Every command accepts these:
+
+| option | meaning |
+| --- | --- |
+| `--json` | one JSON value instead of text: verdicts, counts, and the files that it wrote |
+| `-q`, `--quiet` | errors and warnings only |
+| `-v`, `--verbose` | all sentences, and version and options on standard error |
+| `-h`, `--help` | the options that matter first; `--help-all` shows all of them |
 
 Your shell completes commands and options once its configuration file holds one of these lines:
 
@@ -49,6 +52,12 @@ SHARED = """## Shared options
 A [configuration file](audit.md#settings) takes the same settings as keys: `--shots 8` is
 `shots: 8`. The [catalogue](catalogue.md) explains the options of each component.
 """
+LONG = 9  # words of an option that several commands have, and that is listed once
+OTHERS = "Other options"  # of several commands, under no heading of their own
+FEW_GROUPS = 3
+LISTED = {  # components, by the part of the catalogue that lists them
+    "mechanism": "mechanisms", "query": "queries", "canary": "canaries", "score": "scores",
+}  # fmt: skip
 EVERYWHERE = {"--json", "--quiet", "--verbose", "--help", "--help-all"}
 FLAG = re.compile(r"(?<![\w`/-])(--?[a-z][a-z-]*)")
 DEFAULT = re.compile(r"\s*\[(?:(default: )([^\]]*)|(required))\]")
@@ -126,13 +135,17 @@ def row(param: click.Option, context: click.Context) -> Row:
     default = DEFAULT.search(text)
     text, values = DEFAULT.sub("", text), list(choices(param))
     flag, _, metavar = written.partition(" ")
-    if values:
+    if param.name in LISTED and values:
+        text = f"{text}; see CATALOGUE"
+    elif values:
         text += f"; one of {', '.join(values)}"
     elif metavar:
         written = f"{flag} {metavar}"
     shown = f"`{flag if values else written}`".replace("|", " or ")
     section = param.section if isinstance(param, Option) else OWN
-    return Row(section, shown.replace(" / ", "` / `"), escaped(text), default_of(default))
+    link = f"the [catalogue](catalogue.md#{LISTED.get(param.name or '')})"
+    text = escaped(text).replace("CATALOGUE", link)
+    return Row(section, shown.replace(" / ", "` / `"), text, default_of(default))
 
 
 def choices(param: click.Option) -> Iterable[str]:
@@ -160,8 +173,9 @@ def shared(rows: dict[str, list[Row]]) -> dict[Row, tuple[str, ...]]:
         for one in listed:
             found[one].append(name)
     return {
-        one: tuple(names) for one, names in found.items() if len(names) > 1 and one.section != OWN
-    }
+        one: tuple(names) for one, names in found.items()
+        if len(names) > 1 and (one.section != OWN or len(one.text.split()) >= LONG)
+    }  # fmt: skip
 
 
 def entry(
@@ -174,8 +188,10 @@ def entry(
     examples = command.examples if isinstance(command, SectionedCommand) else ()
     typed = "\n".join([usage, "", *(f"leakbound {name} {one}" for one in examples if one)])
     own = [one for one in rows if one not in owners]
-    others = dict.fromkeys(one.section for one in rows if one in owners)
+    others = dict.fromkeys(heading(one) for one in rows if one in owners)
     links = ", ".join(f"[{title.lower()}](#{anchor(title)})" for title in others)
+    if len(others) > FEW_GROUPS:
+        links = "[all groups that name this command](#shared-options)"
     parts = [f"### leakbound {name}", about, f"```text\n{typed.strip()}\n```", table(own)]
     return "\n\n".join(part for part in [*parts, links and f"Shared options: {links}."] if part)
 
@@ -183,9 +199,9 @@ def entry(
 def together(owners: dict[Row, tuple[str, ...]]) -> str:
     """Shared options by heading, then by the commands that take them."""
     parts: list[str] = []
-    for section in dict.fromkeys(one.section for one in owners):
+    for section in dict.fromkeys(heading(one) for one in owners):
         parts.append(f"### {section}")
-        rows = {one: names for one, names in owners.items() if one.section == section}
+        rows = {one: names for one, names in owners.items() if heading(one) == section}
         for names in dict.fromkeys(rows.values()):
             verbs = ", ".join(f"`{name}`" for name in names)
             parts += [f"Of {verbs}:", table([one for one, by in rows.items() if by == names])]
@@ -195,6 +211,10 @@ def together(owners: dict[Row, tuple[str, ...]]) -> str:
 def table(rows: list[Row]) -> str:
     head = "| option | meaning | default |\n| --- | --- | --- |\n"
     return head + "\n".join(one.line() for one in rows) if rows else ""
+
+
+def heading(row: Row) -> str:
+    return OTHERS if row.section == OWN else row.section
 
 
 def anchor(title: str) -> str:

@@ -156,8 +156,7 @@ class Unconditional(CountEstimator):
 
     The bounds are tighter than those of `clopper_pearson`, which covers the two rates separately.
 
-    Guarantee: each bound holds with the stated confidence, for any mechanism, for a number
-    of pairs fixed beforehand and a threshold not chosen on the tested trials.
+    Guarantee: each bound holds by itself with the stated confidence, under the same conditions.
     Reference: Barnard 1947; Buehler 1957; Berger and Boos 1994.
     """
 

@@ -204,8 +204,8 @@ class KeywordMean(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            calibration: Calibration of Gaussian noise. "analytic" is exact; "classical" does not
-                satisfy every claim above epsilon 1.
+            calibration: "analytic" is exact; "classical" does not satisfy every claim above
+                epsilon 1.
 
         Raises:
             UsageError: If discrete noise is to be calibrated with the classical formula.

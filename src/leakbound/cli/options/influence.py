@@ -100,7 +100,7 @@ unit_options = together(
 )
 preset_option = option(
     "--preset",
-    "sampling of a paper, as a bundle of options, which the record shows; other options "
+    "sampling of a paper, as a bundle of options; the record shows it, and other options "
     "must not contradict it",
     click.Choice(list(PRESETS)),
 )

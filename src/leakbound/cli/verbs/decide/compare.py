@@ -27,8 +27,8 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
 
     Where the same attack was run on two systems over contexts of the same design, an interval for
     the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
-    runs found; `gate` decides. Unfinished runs are named and left out: it ends with 3 if one was
-    named itself, or fewer than two are finished, and with 2 if one was edited or cannot be read.
+    runs found; `gate` decides. Ends with 2 if one was edited or cannot be read, and with 3 if a
+    named run is unfinished, or fewer than two are finished.
     """
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
