@@ -104,11 +104,11 @@ def test_the_site_works_from_its_folder(site: Path, browser: Any) -> None:
     """Search, colours, version and repository of a page that is opened as a file; no host is asked,
     though the repository is on one that the theme would ask for its stars."""
     wait = importlib.import_module("selenium.webdriver.support.ui").WebDriverWait(browser, 120)
-    browser.get(site.joinpath("runs.html").as_uri())
+    browser.get(site.joinpath("index.html").as_uri())
     browser.find_element("name", "query").send_keys("sweep")
     wait.until(lambda _: browser.find_elements("css selector", ".md-search-result__link"))
     first = browser.find_element("css selector", ".md-search-result__link").get_attribute("href")
-    assert first.startswith(f"{site.as_uri()}/sweeps.html")
+    assert first.startswith(f"{site.as_uri()}/runs.html")
 
     def scheme() -> str:
         return str(browser.find_element("tag name", "body").get_attribute("data-md-color-scheme"))
