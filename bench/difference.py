@@ -1,5 +1,5 @@
 """How often `leakbound difference` errs, and how many pairs it takes: the tables of
-docs/difference.md.
+docs/measured/difference.md.
 
     python bench/difference.py [--simulations 10000]
 """

@@ -71,7 +71,7 @@ def grid_of(record: InfluenceRecord) -> SpanGrid:
 
 
 def shown(path: Path) -> None:
-    """The rows of docs/influence.md."""
+    """The rows of docs/measured/influence.md."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     kinds = ("rows", "n", "stride", "words")
     for name in dict.fromkeys(tuple(row[kind] for kind in kinds) for row in rows):

@@ -1,6 +1,6 @@
 """How many samples early stopping by e-value saves, and how often it stops where it should not.
 
-    python bench/inspect_early_stopping.py --write docs/inspect.md
+    python bench/inspect_early_stopping.py --write docs/measured/inspect.md
 
 Early stopping looks after every sample, as `StopWhenRejected` and `StopAtRate` do; 10,000 simulated
 evaluations each. Its cost is the mean number of samples, those of evaluations that end without a
