@@ -12,6 +12,7 @@ import yaml
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]  # of the hosts themselves
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it fetches one when it is imported
 PAGE = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
+PAGE = PAGE.partition("\n## Inspect\n")[0]  # what follows is run by test_inspect.py
 
 
 def fences(language: str) -> list[str]:
