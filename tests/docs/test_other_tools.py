@@ -10,11 +10,13 @@ from leakbound.mechanisms import MECHANISMS
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "other-tools.md").read_text()
+FACTS = (ROOT / "docs" / "measured" / "other-tools.md").read_text()
 NO_GUARANTEE = {
     "answer_probabilities", "few_shot", "prompt_defense", "judge_defense",
     "context_influence_decoding",
 }  # fmt: skip
 NUMBERS = {"9": "nine"}
+HAS = "| tool | release |"  # the head of the table of what each has
 
 
 def table(text: str, head: str) -> dict[str, list[str]]:
@@ -45,26 +47,28 @@ def test_readme_has_what_a_stranger_looks_for() -> None:
         assert (ROOT / name).is_file()
 
 
-def test_each_tool_has_a_version_and_a_section_with_sources() -> None:
-    tools = table(PAGE, "| | leakbound | garak |")
-    assert list(table(PAGE, "| tool | made for |"))[1:] == tools[""]
-    assert len(tools["version"]) == len(tools[""]) == 7
-    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", PAGE, flags=re.M | re.S))
-    assert list(sections) == tools[""]
-    for name in tools[""][1:]:
-        assert re.search(r"[Cc]ommit \[?`[0-9a-f]{8}`", sections[name]), name
-        assert len(table(sections[name], "| fact | where |")) >= 6, name
+def test_each_tool_has_a_release_and_a_section_with_sources() -> None:
+    tools = list(table(PAGE, "| tool | made for |"))[1:]
+    releases = table(PAGE, HAS)
+    assert list(releases)[1:] == tools
+    assert len(tools) == 11
+    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^## |^### |\Z)", FACTS, flags=re.M | re.S))
+    assert ["leakbound", *sections] == tools
+    for name, text in sections.items():
+        assert f"Release {releases[name][0]}" in text, name
+        assert len(table(text, "| fact | where |")) >= 5, name
 
 
-def test_a_row_has_a_cell_for_each_tool() -> None:
-    rows = table(PAGE, "| | leakbound | garak |")
-    assert {len(cells) for cells in rows.values()} == {7}
+def test_a_row_has_a_cell_for_each_column() -> None:
+    rows = table(PAGE, HAS)
+    assert {len(cells) for cells in rows.values()} == {6}
     assert all(cell for cells in rows.values() for cell in cells)
+    assert list(table(PAGE, "| tool | what it adds |"))[1:] == list(rows)[2:]
 
 
 def test_the_number_of_private_mechanisms_is_the_catalogue_s() -> None:
     """Of those that read private rows."""
     private = {*MECHANISMS} - NO_GUARANTEE - {"zero_shot"}
-    (cell, *_) = table(PAGE, "| | leakbound | garak |")["private in-context learning"]
-    assert cell.split()[0] == str(len(private))
-    assert f"one of {NUMBERS[cell.split()[0]]} mechanisms with a guarantee" in README
+    (number,) = re.findall(r"leakbound has (\d) mechanisms with a guarantee", PAGE)
+    assert number == str(len(private))
+    assert f"one of {NUMBERS[number]} mechanisms with a guarantee" in README
