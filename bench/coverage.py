@@ -63,7 +63,7 @@ TIGHT = """## Tightness
 (canary in) or b (canary out), every other one with probability b; μ is that of one vote. The mean \
 may not be below the target by more than two standard errors. With few audits a cell this is a \
 coarse test: 400 audits of the four cells of the default estimator lie up to .005 below their \
-targets ([missed aims](../statistics.md#what-was-aimed-at-and-not-reached)). Where nothing leaks \
+targets ([missed aims](statistics.md#what-was-aimed-at-and-not-reached)). Where nothing leaks \
 (a = b), “share” is the share of audits with a positive bound (marked +).
 
 | estimator | a | b | μ | audits | truth | mean bound | ± | share of truth | coverage | target | |
