@@ -1,6 +1,7 @@
 """Mean bounds on epsilon of a fixed number of pairs, by error counts, beside those at any time.
 
-python bench/fixed_pairs.py: the table of docs/measured/statistics.md. Single answers, delta 1e-5, 95 %.
+python bench/fixed_pairs.py: a table of docs/measured/statistics.md. Single answers, delta 1e-5,
+95 %.
 """
 
 from __future__ import annotations
