@@ -16,7 +16,7 @@ FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 SENTENCE = re.compile(r".+?(?:[.?](?=\s|$)|$)", re.S)
 MADE = re.compile(r"(Written by|This page is made)")  # how a page is made, not what it is about
 TITLE = re.compile(r"^# (.+)$", re.M)
-OUTSIDE = "Measured, and generated from the code"
+OUTSIDE = "Measured tables, proofs, and pages made from the code"
 HEAD = """# leakbound
 
 > {about}.

@@ -55,17 +55,16 @@ def words(text: str) -> list[str]:
 
 @cache
 def blocks(page: str) -> list[tuple[str, bool]]:
-    """Headings, paragraphs, items of lists and cells of tables; and whether each is running text."""
-    found = []
+    """Headings, paragraphs, items of lists and cells of tables, and whether each is prose."""
+    found: list[tuple[str, bool]] = []
     for part in re.split(r"\n\s*\n|\n(?=#)", text_of(page)):
-        if part.lstrip().startswith("|"):
-            rows = (re.split(r"(?<!\\)\|", line) for line in part.splitlines())
+        heading, _, rest = part.partition("\n") if part.startswith("#") else ("", "", part)
+        found.append((heading, False))
+        if rest.lstrip().startswith("|"):
+            rows = (re.split(r"(?<!\\)\|", line) for line in rest.splitlines())
             found += [(cell, False) for row in rows for cell in row]
-        elif part.startswith("#"):
-            found += [(one, one is not part and not one.startswith("#"))
-                      for one in part.split("\n", 1)]  # fmt: skip
         else:
-            found += [(one, True) for one in ITEM.split(part)]
+            found += [(one, True) for one in ITEM.split(rest)]
     return [(" ".join(text.split()), prose) for text, prose in found if words(text)]
 
 
