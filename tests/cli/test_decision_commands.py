@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from commands import cli
 
 from leakbound.auditing import load_result
@@ -124,6 +125,20 @@ def test_compare_shows_a_table_and_writes_a_page(desk: Path, tmp_path: Path) -> 
     assert "true-positive rate, B minus A: -0." in done.stdout
     assert "runs compared" in page.read_text()
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_the_configuration_of_an_application_names_no_model(tmp_path: Path) -> None:
+    """It named few_shot over pocket, which nobody had asked."""
+    (tmp_path / "app.py").write_text("def answer(rows, query):\n    return 'no'\n")
+    (tmp_path / "rows.csv").write_text("text\n" + "".join(f"note {i}\n" for i in range(60)))
+    given = ("rows.csv", "app.py:answer", "--pairs", "8")
+    assert cli("audit", *given, "--out", "once", cwd=tmp_path).returncode == 3
+    (first,) = (tmp_path / "once").iterdir()
+    exported = cli("export", "config", str(first), cwd=tmp_path)
+    assert set(yaml.safe_load(exported.stdout)["system"]) == {"address", "system_options"}
+    (tmp_path / "again.yaml").write_text(exported.stdout)
+    assert cli("audit", "--config", "again.yaml", "--out", "again", cwd=tmp_path).returncode == 3
+    assert [one.name for one in (tmp_path / "again").iterdir()] == [first.name]
 
 
 @pytest.mark.slow

@@ -169,6 +169,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     for more, sentence in (
         ([], "name it with --output-field"),
         (["--output-field", "other"], "has no field 'other'"),
+        (["--output-field", "answer.0"], "has no field 'answer.0'"),
         (["--output-field", "answer", "--field", "text"], "has no field 'text'"),
         (["--output-field", "answer", "--confidence", "95"], "above 0 and below 1"),
     ):
@@ -180,6 +181,18 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         leakbound.audit_log(["a b"], ["c d"], ["..."])
     with pytest.raises(UsageError, match="confidence"):
         leakbound.audit_log(["a b"], ["c d"], ["a"], confidence=1.0)
+
+
+def test_outputs_may_stand_below_fields(tmp_path: Path) -> None:
+    """As logs of model servers have them; before, only fields of the first level were found."""
+    log = tmp_path / "log.jsonl"
+    said = [{"id": at, "response": {"choices": [{"message": {"content": f"text {at}"}}]}}
+            for at in range(2)]  # fmt: skip
+    log.write_text("\n".join(map(json.dumps, said)))
+    assert load_outputs(log, "response.choices.0.message.content") == ["text 0", "text 1"]
+    for path in ("response.choices.1.message", "response.choices.x", "response.id"):
+        with pytest.raises(DataError, match="has no field"):
+            load_outputs(log, path)
 
 
 def test_words_that_only_used_rows_share_leave_it_open() -> None:

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 import yaml
+from commands import cli, launch
 from limits import PATIENCE
 from stores import DISPOSABLE, documents
 
 import leakbound
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import CallOptions, fill_store, load_system, require_store
+from leakbound.systems.journal import FILE
 from leakbound.systems.stores import SharedStore
 from leakbound.tasks import as_context
 
@@ -378,3 +380,45 @@ def test_a_record_whose_reply_was_lost_is_removed(notes: Notes, tmp_path: Path) 
     with pytest.raises(TargetError, match="may have been added, so it is removed"):
         with_own_ids(notes, tmp_path).plant(as_context(ROWS)[0])
     assert notes.asked == {"POST /notes": 1, "DELETE /notes": 1}
+
+
+def killed(command: tuple[str, ...], folder: Path, service: Notes) -> None:
+    """An audit that is killed while records of it are in the store."""
+    process, end = launch(*command, cwd=folder), time.monotonic() + PATIENCE
+    while service.asked["POST /ask"] < 5 or len(service.notes) < 5:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_killed_audit_left_is_removed_first(notes: Notes, tmp_path: Path, own: bool) -> None:
+    """Before, 20 documents and a canary stayed, and the same command planted them again."""
+    plant = {"url": f"{notes.url}/notes", "body": {"text": "{input}", "id": "{id}"}}
+    system = address(notes, tmp_path, **({"plant": plant} if own else {}))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in ROWS[:60]))
+    command = (
+        "audit", str(rows), system, "--design", "session", "--pairs", "12", "--controls", "2",
+        "--epsilon", "0.2", "--set", "documents=20", "--disposable-store", "--out", "runs",
+    )  # fmt: skip
+    killed(command, tmp_path, notes)
+    assert len(notes.notes) > 20
+    (journal,) = (tmp_path / "runs").glob(f"*/{FILE}")
+    assert journal.stat().st_mode & 0o077 == 0
+    done = cli("cleanup", "runs", "--json", cwd=tmp_path)
+    (told,) = json.loads(done.stdout)["runs"]
+    assert (done.returncode, told["left"]) == (0, told["removed"]), done.stderr
+    assert list(notes.notes) == ["owner"]
+    assert not journal.exists()
+    notes.asked["POST /ask"] = 0
+    killed(command, tmp_path, notes)
+    done = cli(*command, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "was killed while records that it had planted" in done.stderr.replace("\n", " ")
+    assert list(notes.notes) == ["owner"]
+    assert not journal.exists()

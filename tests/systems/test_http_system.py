@@ -29,6 +29,26 @@ TASK = Task("t", ("yes", "no"))
 SECRET = "sk-zanzibar"
 
 
+def chunks(pieces: list[str]) -> list[str]:
+    """As a model server streams them; what is used comes in an event without text."""
+    said = [{"choices": [{"delta": {"content": one}, "finish_reason": None}]} for one in pieces]
+    ends = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"seconds": 1.5}}
+    return [*map(json.dumps, [{"choices": [{"delta": {"role": "assistant"}}]}, *said, ends])]
+
+
+STREAMED = {
+    "/events": lambda pieces: (
+        b": ping\r\n\r\n"
+        + "".join(
+            f"event: m\r\ndata: {one}\r\n\r\n" for one in [*chunks(pieces), "[DONE]"]
+        ).encode()
+    ),
+    "/lines": lambda pieces: "\n".join(chunks(pieces)).encode(),
+    "/texts": lambda pieces: "".join(f"data: {one}\n\n" for one in pieces).encode(),
+    "/torn": lambda pieces: f'data: {chunks(pieces)[0]}\n\ndata: {{"choices": [\n\n'.encode(),
+}
+
+
 class Desk(ThreadingHTTPServer):
     """Answers yes if a row of the context stands in the query.
 
@@ -61,6 +81,9 @@ class Desk(ThreadingHTTPServer):
             return 200, {}
         if path == "/memory":
             self.kept += body["rows"]
+        if path in STREAMED:
+            found = any(row["input"] in str(body["messages"]) for row in body["rows"])
+            return 200, STREAMED[path](["y", "es"] if found else ["n", "o"])
         rows = {"/ask": body.get("rows"), "/memory": self.kept}.get(path, self.stored)
         found = any(row["input"] in body["messages"][0]["content"] for row in rows)
         said = {"message": {"content": "yes" if found else "no"}}
@@ -87,6 +110,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", "/ask")
         if self.server.cookies:
             self.send_header("Set-Cookie", f"visit={len(self.server.seen)}; Path=/")
+        if self.path in STREAMED:
+            kind = "application/x-ndjson" if self.path == "/lines" else "text/event-stream"
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -149,6 +175,26 @@ def test_rows_and_query_travel_in_one_request(
     assert system(tmp_path, values, scored=True).collect(TASK, [job()], [0], Scripted()) == [
         Vector((1.0, 0.0, 1.0, 0.0, 0.0))
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [("events", "choices.0.delta.content"), ("lines", "choices.0.delta.content"), ("texts", "")],
+)
+def test_the_pieces_of_a_stream_are_one_answer(
+    desk: Desk, tmp_path: Path, path: str, answer: str
+) -> None:
+    """Before, a service that streams could not be audited."""
+    values = {"url": f"{desk.url}/{path}", "answer": answer, "body": {"rows": "{rows}", **ASKING}}
+    one = system(tmp_path, values)
+    votes = one.collect(TASK, [job(), job("oar")], [0, 0], Scripted())
+    assert votes == [Votes((1, 0, 0)), Votes((0, 1, 0))]
+
+
+def test_a_stream_that_is_cut_is_no_answer(desk: Desk, tmp_path: Path) -> None:
+    values = {"url": f"{desk.url}/torn", "answer": "x", "body": {"rows": "{rows}", **ASKING}}
+    with pytest.raises(TargetError, match="a stream that is not all JSON"):
+        system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
 
 
 def stored(desk: Desk) -> dict[str, Any]:

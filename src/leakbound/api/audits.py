@@ -134,10 +134,10 @@ def audit(
     spec, handed, context = _describe(rows, system, settings, parameters)
     if spec.design.layout == "one_run":
         asked = prepare_one_run(spec, rows=context, handed=handed)
-        asked = replace(asked, mechanism=asked.mechanism.called(calls or CallOptions()))
-        return run_one_run(asked, folder)[0]
+        kept = (calls or CallOptions()).kept_at(asked.folder(folder))
+        return run_one_run(replace(asked, mechanism=asked.mechanism.called(kept)), folder)[0]
     prepared = prepare(spec, rows=context, handed=handed)
-    return run_audit(prepared, folder, ask=runner_of(prepared, calls))[0]
+    return run_audit(prepared, folder, ask=runner_of(prepared, calls, folder))[0]
 
 
 def plan(

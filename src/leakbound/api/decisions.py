@@ -233,7 +233,7 @@ def sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,
         lambda spec: require_relation(claim, spec.attack.insertion), objects,
     )  # fmt: skip
-    return Sweep(planned, folder, opens, lambda prepared: runner_of(prepared, calls)).run()
+    return Sweep(planned, folder, opens, lambda prepared: runner_of(prepared, calls, folder)).run()
 
 
 def compare(

@@ -36,6 +36,7 @@ SECTIONS = {
         "audit-log": "Test whether logged outputs disclose the rows that were used.",
         "tune": "Search for a better query, on paired trials that the audit does not use.",
         "sweep": "Audit every combination of a grid, and share model calls between them.",
+        "cleanup": "Remove the records that a killed audit left in a store.",
         "merge": "Join the shards of an audit into its result.",
     },
     "Decide": {

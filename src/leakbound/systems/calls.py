@@ -15,7 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -23,6 +23,8 @@ from leakbound._check import positive, within
 from leakbound.errors import TargetError, UsageError, kind_of
 from leakbound.models.http.transport import backoff, retry_after
 from leakbound.models.openai.account import require_time
+from leakbound.systems.journal import FILE as JOURNAL
+from leakbound.systems.journal import Journal
 
 # Overload and gateways: the service itself did not answer, or says that it will later. 52x are the
 # gateway errors of Cloudflare, 529 the overload of Anthropic.
@@ -208,6 +210,7 @@ class CallOptions:
         rate: Most calls begun in a second; None for no limit.
         disposable: Whether a store may lose whatever it holds: it is a copy. An audit adds records
             to no other store.
+        journal: Where planted records stand until they are removed; None keeps nothing.
         max_minutes: Limit on the minutes since `began`, after which nothing is asked; None for no
             limit. What was put into a store is removed all the same.
         began: Start time on the monotonic clock.
@@ -221,6 +224,7 @@ class CallOptions:
     retries: int = 5
     rate: float | None = None
     disposable: bool = False
+    journal: Journal | None = field(default=None, compare=False, repr=False)
     max_minutes: float | None = None
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
@@ -232,6 +236,10 @@ class CallOptions:
         for name, value in positives.items():
             if value is not None:
                 positive(name, value)
+
+    def kept_at(self, folder: Path) -> CallOptions:
+        """The same, with a journal of what is planted in a run folder."""
+        return replace(self, journal=Journal(folder / JOURNAL))
 
     def require_time(self) -> None:
         """Refuse to begin a call when the time is up.

@@ -7,10 +7,13 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from leakbound.errors import LeakboundError, TargetError, kind_of
 from leakbound.models.content import readable
 from leakbound.systems.calls import failure_of
+from leakbound.systems.journal import Journal
+from leakbound.systems.replies import finish
 from leakbound.tasks import Example
 
 LOG = logging.getLogger("leakbound.systems")
@@ -43,8 +46,37 @@ class PlantedRecord:
         return "" if any(run in text for run in runs) else plain
 
 
-# by id, in their order: a store may know equal records by one id, and removes them once
-Records = dict[str, PlantedRecord]
+class Records(dict[str, PlantedRecord]):
+    """By id, in their order: a store may know equal records by one id, and removes them once."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def __setitem__(self, name: str, planted: PlantedRecord) -> None:
+        if self._journal is not None:
+            self._journal.note(name)
+        super().__setitem__(name, planted)
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        if self._journal is not None:
+            self._journal.note(name, removed=True)
+
+    def take(self, name: str) -> None:
+        """Forget a record that is in the store no more, if it stands here."""
+        if name in self:
+            del self[name]
+
+
+class Removing(Protocol):
+    def remove(self, record_id: str) -> object: ...
+
+
+def remove_left(store: Removing, journal: Journal | None, name: str) -> None:
+    """Take out what a process that was killed had planted."""
+    if journal is not None:
+        journal.remove_left(name, lambda tenant: lambda one: finish(store.remove(one)))
 
 
 def orphan_error(

@@ -12,7 +12,14 @@ from typing import ClassVar
 
 from leakbound.errors import TargetError
 from leakbound.systems.calls import Caller, CallOptions, Paced
-from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle, warn_of_copy
+from leakbound.systems.planted import (
+    PlantedRecord,
+    Records,
+    orphan_error,
+    remove_left,
+    settle,
+    warn_of_copy,
+)
 from leakbound.systems.protocol import FunctionSession, PreparedStore, Session, Store
 from leakbound.systems.replies import finish
 from leakbound.tasks import Context, Example
@@ -65,6 +72,7 @@ def fill_store(
         UsageError: If nobody has said that the store is disposable; no record was added.
     """
     calls.require_disposable(name)
+    remove_left(store, calls.journal, name)
     caller = Caller(calls)
     opened = partial(caller.call, partial(store.open, documents))
     if isinstance(store, PreparedStore):
@@ -78,7 +86,7 @@ def fill_store(
 @contextmanager
 def _records(store: Store, records: Iterable[Example], caller: Caller) -> Iterator[None]:
     """Records that are in a store for the length of a `with`."""
-    planted = Records()
+    planted = Records(caller.options.journal)
     try:
         for record in records:
             caller.call(partial(plant_record, store, record, planted))
@@ -152,8 +160,9 @@ class SharedStore:
         """
         self.calls.require_disposable(self.name)
         if self._session is None:
+            remove_left(self.store, self.calls.journal, self.name)
             self._session = self.store.open(self.documents)
-        planted, caller = Records(), Caller(self.calls)
+        planted, caller = Records(self.calls.journal), Caller(self.calls)
         try:
             self._plant_all(context, planted)
         except BaseException as error:

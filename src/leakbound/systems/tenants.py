@@ -68,7 +68,10 @@ class TenantSystem:
         if not isinstance(context, TenantContext):
             raise UsageError(f"the system {self.name!r} opens sessions of tenants; {ADVICE}")
         self.calls.require_disposable(self.name)
-        caller, planted = Caller(self.calls), Records()
+        journal = self.calls.journal
+        planted = Records(journal and journal.of(self.tenants[context.owner]))
+        caller = Caller(self.calls)
+        self.remove_left()
         with ExitStack() as ending:
             sessions = self._sessions(context, ending)
             owner, asker = sessions[context.owner], sessions[context.asker]
@@ -96,6 +99,19 @@ class TenantSystem:
                 "a session of its own."
             )
         return found
+
+    def remove_left(self) -> None:
+        # what a process that was killed had planted
+        if self.calls.journal is None or not self.calls.journal.left():
+            return
+        with ExitStack() as ending:
+
+            def remover(tenant: str) -> Callable[[str], object]:
+                found = _tenant_session(finish(self.application.open_tenant(tenant)), self.name)
+                ending.callback(found.session.close)
+                return lambda record: finish(found.remove(record))
+
+            self.calls.journal.remove_left(self.name, remover)
 
     def _use(self, session: Session, question: str, caller: Caller) -> None:
         # at the pace of the calls that the other tenant makes

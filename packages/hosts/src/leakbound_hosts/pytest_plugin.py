@@ -114,7 +114,7 @@ class PrivacyAudit:
         self._require_one_system(prepared.name, system)
         _make_private(self.root / FOLDER)
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        asking = runner_of(prepared, calls)
+        asking = runner_of(prepared, calls, self.folder)
         return run_audit(prepared, self.folder, ask=asking if self.live else self._lacking)[0]
 
     def check(self, record: AuditResult) -> None:

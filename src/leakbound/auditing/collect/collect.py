@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.words import redact
@@ -337,14 +338,18 @@ class _Ahead:
                 future.set_exception(error)
 
 
-def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
+def runner_of(
+    prepared: Prepared, calls: CallOptions | None, out: Path | None = None
+) -> BatchRunner:
     if calls is not None and not isinstance(calls, CallOptions):
         raise UsageError(
             f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
             "CallOptions(connections=8, timeout=30)."
         )
     if application := prepared.mechanism.application:
-        return SystemRunner(application, calls or CallOptions())
+        made = calls or CallOptions()
+        made = made if out is None else made.kept_at(prepared.folder(out))
+        return SystemRunner(application, made)
     if calls is not None:
         raise UsageError(
             f"calls are those of a system, and {prepared.mechanism.name} asks a model; leave them "

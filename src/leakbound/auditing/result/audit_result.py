@@ -456,6 +456,9 @@ def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) 
     }
 
 
+OF_MODELS = ("mechanism", "model", "embedder", "judge_model", "trust_remote_code")
+
+
 def config_text(result: AuditResult) -> str:
     """A YAML file that makes the run again where data, model and version are the same."""
     if result.handed:
@@ -468,6 +471,8 @@ def config_text(result: AuditResult) -> str:
         )
     head = f"# leakbound audit --config FILE makes {result.name} again\n"
     spec = {key: value for key, value in result.spec.items() if value is not None}
+    if "address" in spec:  # an application answers by itself
+        spec = {key: value for key, value in spec.items() if key not in OF_MODELS}
     groups = {
         group: {key: spec[key] for key in kind.model_fields if key in spec}
         for group, kind in GROUPS.items()

@@ -128,7 +128,8 @@ class CollectOptions:
         if self.replay and self.cache is None:
             return replay_only
         if application := prepared.mechanism.application:
-            return SystemRunner(application, self.calls)
+            kept = self.calls.kept_at(prepared.folder(self.out))
+            return SystemRunner(application, self.calls if self.shard else kept)
         return run_ahead
 
 

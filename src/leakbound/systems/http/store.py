@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,13 @@ from leakbound.systems.http.system import (
     reply_of,
     row_values,
 )
-from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle
+from leakbound.systems.planted import (
+    PlantedRecord,
+    Records,
+    orphan_error,
+    remove_left,
+    settle,
+)
 from leakbound.systems.protocol import PreparedStore, Reply
 from leakbound.tasks import Context, Example
 
@@ -45,7 +52,9 @@ class _StoreService:
         self._config, self._calls = config, calls
         self.requests = HttpRequests(transport, Caller(calls), config.timeout)
         self._thread = LoopThread("leakbound-store", transport.close)
-        self._unsure: set[str] = set()  # ids of requests without a reply: they may be there or not
+        # ids of requests without a reply, or of a process that was killed: there or not
+        left = calls.journal.left() if calls.journal is not None else ()
+        self._unsure = {str(name) for _, name in left}
         self._under_way: set[asyncio.Task[None]] = set()  # records on their way
 
     def run(self, work: Coroutine[object, object, R]) -> R:
@@ -70,7 +79,7 @@ class _StoreService:
             found = await self._planted(call, values)
         except NoAnswer as failure:
             if _refuse(failure):
-                into.pop(own, None)
+                into.take(own)
             raise TargetError(f"{failure} {_unknown(call, failure, values)}") from None
         self._unsure.discard(own)
         into[found] = PlantedRecord(found, record)
@@ -127,7 +136,7 @@ class _StoreService:
 
         async def one(record_id: str) -> None:
             await self.remove(record_id)
-            planted.pop(record_id, None)
+            planted.take(record_id)
 
         errors = await self._each(one, list(planted), until_error=False)
         if errors:
@@ -240,7 +249,7 @@ class HttpStore(PreparedStore):
         Raises:
             TargetError: If the service does not do it, or names no id.
         """
-        service, planted = self._begin(), Records()
+        service, planted = self._begin(), Records(self._calls.journal)
         try:
             service.run(service.plant_all((record,), planted))
         except BaseException as error:
@@ -260,7 +269,7 @@ class HttpStore(PreparedStore):
         service = self._begin()
         try:
             service.run(service.remove(record_id))
-            self._uses -= 1  # the record
+            self._uses = max(1, self._uses - 1)  # the record, if this object planted it
         finally:
             self._end()
 
@@ -277,7 +286,9 @@ class HttpStore(PreparedStore):
         """
         if context:
             self._calls.require_disposable(self._config.shown)
-        session = _HttpStoreSession(self._begin(), self._config, self._end)
+            remove_left(self, self._calls.journal, self._config.shown)
+        planted = Records(self._calls.journal)
+        session = _HttpStoreSession(self._begin(), self._config, planted, self._end)
         try:
             session.set_up(context)
         except BaseException as error:
@@ -306,7 +317,8 @@ class _HttpTenants(HttpStore):
         return tuple(self._config.tenants)
 
     def open_tenant(self, tenant: str) -> SimpleNamespace:
-        store = HttpStore(self._config.of_tenant(tenant), self._transport, self._calls)
+        calls = replace(self._calls, journal=(kept := self._calls.journal) and kept.of(tenant))
+        store = HttpStore(self._config.of_tenant(tenant), self._transport, calls)
         session = store.open(())
         return SimpleNamespace(
             plant=store.plant, ask=session.ask, remove=store.remove, close=session.close
@@ -315,10 +327,11 @@ class _HttpTenants(HttpStore):
 
 class _HttpStoreSession:
     def __init__(
-        self, service: _StoreService, config: HttpSystemConfig, closed: Callable[[], None]
-    ) -> None:
+        self, service: _StoreService, config: HttpSystemConfig, planted: Records,
+        closed: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._service, self._config, self._closed = service, config, closed
-        self._planted = Records()
+        self._planted = planted
         self._open = True
 
     def set_up(self, context: Context) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import cast
 from urllib.parse import quote
@@ -28,6 +29,9 @@ from leakbound.systems.replies import REPLY, as_reply, text_in, whole_reply
 from leakbound.tasks import Context, Task
 
 SlotValues = Mapping[str, JsonValue]  # what slots are filled with (PRIVATE)
+EVENTS, END = "text/event-stream", "[DONE]"
+STREAMS = (EVENTS, "application/x-ndjson", "application/jsonl")
+DATA = re.compile(r"^data: ?(.*)$", re.MULTILINE)
 JSON_TYPE = {"content-type": "application/json"}
 # What no query and no context changes; every other status may be the work of one of them.
 ENDS = {
@@ -123,7 +127,7 @@ def other_than_json(reply: HttpReply) -> str:
     kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
     if kind == "text/html" or reply.body.lstrip()[:1] == b"<":
         return "a web page; a service must answer with JSON. Check the path."
-    if kind in ("text/event-stream", "application/x-ndjson", "application/jsonl"):
+    if kind in STREAMS:
         return (
             f"a stream ({kind}); a service must answer with one JSON value. Ask it for that (often "
             "`stream: false` in the body), or give a Python function that joins its pieces."
@@ -132,6 +136,27 @@ def other_than_json(reply: HttpReply) -> str:
         "something that is not JSON; a service must answer with JSON. For plain text, give a "
         "Python function that asks it."
     )
+
+
+def events_in(reply: HttpReply, call: HttpCall) -> list[JsonValue] | None:
+    """The events of a stream, in their order; None for any other reply. Where the first one is not
+    JSON, all are texts."""
+    kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
+    if kind not in STREAMS:
+        return None
+    text = reply.body.decode(errors="replace").replace("\r\n", "\n")
+    if kind == EVENTS:
+        told = ["\n".join(DATA.findall(one)) for one in text.split("\n\n") if DATA.search(one)]
+    else:
+        told = [line for line in text.split("\n") if line.strip()]
+    told = [one for one in told if one.strip() != END]
+    if kind == EVENTS and not any(one.lstrip().startswith(("{", "[", '"')) for one in told[:1]):
+        return [*told]
+    try:
+        return [*map(json.loads, told)]
+    except (ValueError, RecursionError):
+        sentence = f"the system at {call.shown} answers with a stream that is not all JSON."
+        raise NoAnswer(sentence, "a reply that is not JSON", body=reply.body) from None
 
 
 def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
@@ -153,6 +178,11 @@ def at_or_none(reply: JsonValue, path: str) -> JsonValue:
         return reduce(_step, path.split(".") if path else (), reply)
     except (KeyError, IndexError, ValueError, TypeError):
         return None
+
+
+def _first_at(replies: Sequence[JsonValue], path: str) -> JsonValue:
+    found = (at_or_none(one, path) for one in replies)
+    return next((one for one in found if one is not None), None)
 
 
 def _step(reply: JsonValue, step: str) -> JsonValue:
@@ -237,17 +267,20 @@ class HttpSystem(AsyncSystem):
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
-    reply = decode_json(sent, config)
+    events = events_in(sent, config)
+    reply = decode_json(sent, config) if events is None else events
     try:
-        found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
+        said = _answer_in(reply, config) if events is None else _answer_of(events, config)
+        found: dict[str, JsonValue] = {"text": said}
         if config.scores is not None:
             found["scores"] = at(reply, config.scores, config)
     except NoAnswer as failure:
         failure.body = sent.body
         raise
+    parts = [reply] if events is None else events[::-1]  # the last event that has it
     for name, path in config.paths.items():
-        found[name] = None if path is None else at_or_none(reply, path)
-    channels = {name: at_or_none(reply, path) for name, path in config.channels.items()}
+        found[name] = None if path is None else _first_at(parts, path)
+    channels = {name: _first_at(parts, path) for name, path in config.channels.items()}
     headers: JsonValue = {one: sent.header(one) or "" for one in config.reply_headers}
     if headers and channels:
         channels["headers"] = headers
@@ -258,6 +291,19 @@ def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply
         channels = {} if told is None else {REPLY: told}
     found["channels"] = channels
     return as_reply(found, config.shown, seconds)
+
+
+def _answer_of(events: list[JsonValue], config: HttpSystemConfig) -> str:
+    """The pieces of an answer, joined: many events of a stream have none."""
+    path = config.answer
+    pieces = [text_in(at_or_none(one, path) if path else one) for one in events]
+    texts = [one for one in pieces if isinstance(one, str)]
+    if texts:
+        return "".join(texts)
+    raise NoAnswer(
+        f"no event of the stream of {config.shown} has a text at {path!r}; check `answer`.",
+        "a reply without an answer",
+    )
 
 
 def row_values(context: Context) -> dict[str, JsonValue]:

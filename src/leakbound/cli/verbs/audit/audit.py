@@ -119,10 +119,12 @@ def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bo
     """One store in this process: no part of it could be asked elsewhere."""
     collecting.require_one_process()
     prepared = prepare_one_run(spec)
-    prepared = replace(prepared, mechanism=prepared.mechanism.called(collecting.calls))
-    kept = prepared.folder(collecting.out) if debug else None
+    folder = prepared.folder(collecting.out)
+    calls = collecting.calls.kept_at(folder)
+    prepared = replace(prepared, mechanism=prepared.mechanism.called(calls))
+    kept = folder if debug else None
     if fresh:
-        _set_aside(prepared.folder(collecting.out))
+        _set_aside(folder)
     begun = time.monotonic()
     with _debug(kept), progress(prepared.name) as show:
         found = run_one_run(prepared, collecting.out, show, collecting.replay, not fresh)

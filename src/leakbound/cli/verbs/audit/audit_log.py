@@ -28,7 +28,11 @@ SHOWN = 20  # records in the terminal; --json has all
     name="fields",
     multiple=True,
 )
-@option("--output-field", "field of the outputs [default: the only one, or one with a usual name]")
+@option(
+    "--output-field",
+    "field of the outputs, or a path below it, such as response.choices.0.message.content "
+    "[default: the only one, or one with a usual name]",
+)
 @option("--confidence", "of the verdict", float, 0.95)
 @option("--fdr", "false discovery rate of named rows", float, 0.1)
 @option("--seed", "of the permutation test", WHOLE_NUMBER, 0)
