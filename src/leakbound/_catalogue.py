@@ -42,7 +42,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
     def _entries(self) -> dict[str, metadata.EntryPoint]:
         """What installed packages register, imported only when it is named."""
         found: dict[str, metadata.EntryPoint] = {}
-        for entry in metadata.entry_points(group=self.group):
+        for entry in entries_of(self.group):
             found.setdefault(entry.name, entry)
         return found
 
@@ -290,7 +290,7 @@ def load_entry(what: str, entry: metadata.EntryPoint) -> Any:
 
 def opener_of(group: str, scheme: str) -> Callable[[str], object] | None:
     """What another package registers to open addresses of a scheme."""
-    for entry in _entries(group, tuple(sys.path)).select(name=scheme):
+    for entry in entries_of(group).select(name=scheme):
         found: Callable[[str], object] = load_entry("the scheme", entry)
         return found
     return None
@@ -298,9 +298,18 @@ def opener_of(group: str, scheme: str) -> Callable[[str], object] | None:
 
 def schemes(group: str) -> dict[str, str]:
     """Schemes that other packages register, each with where it leads."""
-    return {entry.name: entry.value for entry in _entries(group, tuple(sys.path))}
+    return {entry.name: entry.value for entry in entries_of(group)}
+
+
+def entries_of(group: str) -> metadata.EntryPoints:
+    """What installed packages register under a name."""
+    return _entries(tuple(sys.path)).select(group=group)
 
 
 @lru_cache  # 20 ms for each search of a path
-def _entries(group: str, path: tuple[str, ...]) -> metadata.EntryPoints:
-    return metadata.entry_points(group=group)
+def _entries(path: tuple[str, ...]) -> metadata.EntryPoints:
+    own = "leakbound."
+    every = metadata.entry_points()
+    return metadata.EntryPoints(
+        one for group in every.groups if group.startswith(own) for one in every.select(group=group)
+    )

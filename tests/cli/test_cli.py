@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from pathlib import Path
 
-import click
 import pytest
 from commands import cli
 from in_process import run
@@ -187,15 +185,16 @@ def test_an_answer_takes_its_query_as_an_argument(tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
-def test_another_package_adds_a_verb_and_replaces_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    @click.command()
-    def stranger() -> None:
-        click.echo("of-a-stranger")
-
-    class Entry:
-        def load(self) -> click.Command:
-            return stranger
-
-    monkeypatch.setattr(metadata, "entry_points", lambda **_: (Entry(),))
+def test_another_package_adds_a_verb_and_replaces_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = "import click\n@click.command()\ndef verb():\n    click.echo('of-a-stranger')\n"
+    (tmp_path / "stranger.py").write_text(code)
+    info = tmp_path / "stranger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    verbs = "of-another-package = stranger:verb\naudit = stranger:verb\n"
+    (info / "entry_points.txt").write_text(f"[leakbound.verbs]\n{verbs}")
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert "of-a-stranger" in run("of-another-package").output
     assert "of-a-stranger" not in run("audit", "--help").output

@@ -85,11 +85,9 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS or cmd_name in BROUGHT:
-            from importlib import metadata  # for verbs of other packages only
+            from leakbound._catalogue import entries_of, load_entry  # for these verbs only
 
-            for entry in metadata.entry_points(group=VERBS, name=cmd_name):
-                from leakbound._catalogue import load_entry
-
+            for entry in entries_of(VERBS).select(name=cmd_name):
                 return load_entry("the command", entry)  # type: ignore[no-any-return]
         if (package := BROUGHT.get(cmd_name)) is not None:
             raise UsageError(

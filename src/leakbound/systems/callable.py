@@ -7,10 +7,10 @@ import inspect
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
+from leakbound._catalogue import entries_of
 from leakbound.errors import LeakboundError, TargetError, kind_of
 from leakbound.models.content import join, text_only
 from leakbound.systems.calls import place_of
@@ -439,13 +439,9 @@ class AsyncCallableSystem(AsyncSystem):
         return FunctionSession(ask, close)
 
 
-# Finding those that are installed reads a file of each installed package.
-_adapters = functools.cache(lambda: tuple(entry_points(group="leakbound.adapters")))
-
-
 def adapt(thing: object, name: str) -> System | None:
     """The system that an object of another framework stands for, as installed adapters know it."""
-    adapters = (entry.load() for entry in _adapters())
+    adapters = (entry.load() for entry in entries_of("leakbound.adapters"))
     return next((found for one in adapters if (found := one(thing, name)) is not None), None)
 
 

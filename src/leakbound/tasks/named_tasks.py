@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
 from typing import Protocol
 
-from leakbound._catalogue import load_entry
+from leakbound._catalogue import entries_of, load_entry
 from leakbound.errors import IgnoredEntryPoint, UsageError
 from leakbound.tasks.example import Context
 from leakbound.tasks.rows.sources import SourceRows
@@ -42,7 +41,7 @@ def tasks_by_name() -> Mapping[str, NamedTask]:
     none is meant."""
     found: dict[str, NamedTask] = {}
     twice = set[str]()
-    for entry in metadata.entry_points(group="leakbound.tasks"):
+    for entry in entries_of("leakbound.tasks"):
         try:
             made = load_entry("the set of tasks", entry)
             if not isinstance(made, Mapping):

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from leakbound._catalogue import load_entry
+from leakbound._catalogue import entries_of, load_entry
 from leakbound.auditing.collect.collect import BatchRunner, SystemRunner, replay_only, run_ahead
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import replay_model
@@ -151,7 +150,7 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
         raise UsageError("--workers needs a cluster; add --ray local, or --ray ADDRESS.")
     if ray is None:
         return None
-    for entry in metadata.entry_points(group=CLUSTERS, name="ray"):
+    for entry in entries_of(CLUSTERS).select(name="ray"):
         made: Cluster = load_entry("the cluster", entry)(ray, workers)
         return made
     raise UsageError(

@@ -185,7 +185,7 @@ def _keys() -> list[Decorating]:
 def _values(key: str, annotation: object) -> dict[str, Any]:
     """How the help shows what a flag takes: its few values, or the names of a catalogue."""
     if key in COMPONENTS:
-        return {"metavar": "NAME[:X=Y]", "choices": COMPONENTS[key].usable}
+        return {"metavar": "NAME[:X=Y]", "choices": COMPONENTS[key]}
     parts = [annotation, *get_args(annotation)]
     values = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
     return {"metavar": f"[{'|'.join(values)}]"} if values else {}

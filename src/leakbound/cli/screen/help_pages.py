@@ -7,13 +7,16 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leakbound.cli.screen.output import OUTPUT_OPTIONS, output
+
+if TYPE_CHECKING:
+    from leakbound._catalogue import Catalogue
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 OWN = "Options"
@@ -26,18 +29,19 @@ class Option(click.Option):
     """An option under a heading."""
 
     def __init__(
-        self, *args: Any, section: str = OWN, choices: Iterable[str] = (), **kwargs: Any
-    ) -> None:
+        self, *args: Any, section: str = OWN, choices: Catalogue[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
         self.section = section
-        self.choices = tuple(choices)
+        self.choices = choices  # read where they are shown: a broken package of others is imported
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Flag and text; with every choice where all options are shown."""
         record = super().get_help_record(ctx)
-        if record is None or not self.choices or not ctx.meta.get(WHOLE):
+        if record is None or self.choices is None or not ctx.meta.get(WHOLE):
             return record
-        return record[0], f"{record[1]}; one of {', '.join(self.choices)}"
+        return record[0], f"{record[1]}; one of {', '.join(self.choices.usable)}"
 
 
 class SectionedCommand(click.Command):
