@@ -37,6 +37,7 @@ SECTIONS = {
         "tune": "Search for a better query, on paired trials that the audit does not use.",
         "sweep": "Audit every combination of a grid, and share model calls between them.",
         "cleanup": "Remove the records that a killed audit left in a store.",
+        "watch": "Audit on a schedule, with one test over all runs of a year.",
         "merge": "Join the shards of an audit into its result.",
     },
     "Decide": {
@@ -66,7 +67,8 @@ SECTIONS = {
 }
 VERBS = "leakbound.verbs"  # entry points of commands that other packages bring
 OF_LAB = ("influence-study", "reproduce", "score-generations", "selftest", "tune")
-BROUGHT = {**dict.fromkeys(OF_LAB, "lab"), "difference": "hosts"}  # packages of the repository
+OF_HOSTS = ("difference", "watch")
+BROUGHT = {**dict.fromkeys(OF_LAB, "lab"), **dict.fromkeys(OF_HOSTS, "hosts")}  # packages
 DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}

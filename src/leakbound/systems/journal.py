@@ -35,7 +35,7 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self.file, self._tenant = file, ""
         self._left, self._there = dict[Place, None](), dict[Place, None]()
-        self._locks = list[_Lock]()  # one while a record is in the store
+        self._locks = list[PathLock]()  # one while a record is in the store
         self._read, self._tried = list[bool](), list[bool]()  # one element once that was done
 
     def of(self, tenant: str) -> Journal:
@@ -105,21 +105,22 @@ class Journal:
 
     def _lock(self) -> None:
         if not self._locks:
-            self._locks.append(_Lock(self.file.parent))
+            self._locks.append(PathLock(
+                self.file.parent,
+                f"another process plants records for the run {str(self.file.parent)!r}; wait "
+                "until it ends, or use another --out.",
+            ))  # fmt: skip
 
 
-class _Lock:
-    """A folder that no other journal locks until this object is gone, or its process."""
+class PathLock:
+    """A file or folder that no other lock is on until this object is gone, or its process."""
 
-    def __init__(self, folder: Path) -> None:
-        self._descriptor = os.open(folder, os.O_RDONLY)
+    def __init__(self, path: Path, otherwise: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StoreError(
-                f"another process plants records for the run {str(folder)!r}; wait until it ends, "
-                "or use another --out."
-            ) from None
+            raise StoreError(otherwise) from None
 
     def __del__(self) -> None:
         os.close(self._descriptor)
