@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from accessibility import axe_findings, chart_problems, focus_problems, layout_problems
 from contrast import contrast
+from leakbound_hosts.view import View
 from leakbound_lab.reproduce import (
     FailedRecipe,
     MeasuredValue,
@@ -37,8 +38,11 @@ from leakbound.sweeping import SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECIPES = ("recipes", "reproduce")
-NAMES = ("audit", "audits", "comparison", "free", "influence", "study", "sweep", "unread", *RECIPES)
-WITH_SCRIPT = {"influence", "sweep"}
+NAMES = (
+    *("audit", "audits", "comparison", "free", "influence", "runs", "study", "sweep", "unread"),
+    *RECIPES,
+)
+WITH_SCRIPT = {"influence", "runs", "sweep"}
 TEXT = ("p", "td", "th", "h1", "h2", "li", "dd", "summary", "figcaption", "button", "svg text")
 MINIMUM = 4.5  # contrast ratio of WCAG AA
 WIDTHS = (390, 768, 1280, 1920)
@@ -116,7 +120,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "audit": page([own]), "free": page([free]), "audits": page(results, "Two systems"),
         "comparison": comparison_page(compare_results(results)),
         "influence": influence_page(influence),
-        "recipes": recipes(),
+        "recipes": recipes(), "runs": View([out, out / "own", out / "free"]).index(),
         "reproduce": Reproduction(recipe, measured, "no model: exact").html(),
         "study": study_page(study()), "sweep": sweep_page(wide_sweep()),
         "unread": page([unread]),

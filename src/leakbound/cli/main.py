@@ -42,6 +42,7 @@ SECTIONS = {
     },
     "Decide": {
         "report": "Write the HTML report of finished runs.",
+        "view": "Show many runs on a local page: list, trend, reports.",
         "compare": "Compare finished runs: what differs, and whether it is more than noise.",
         "gate": "Decide whether finished runs pass: exit codes and JUnit for CI.",
         "verify": "Check that a finished run has not been modified.",
@@ -67,7 +68,7 @@ SECTIONS = {
 }
 VERBS = "leakbound.verbs"  # entry points of commands that other packages bring
 OF_LAB = ("influence-study", "reproduce", "score-generations", "selftest", "tune")
-OF_HOSTS = ("difference", "watch")
+OF_HOSTS = ("difference", "view", "watch")
 BROUGHT = {**dict.fromkeys(OF_LAB, "lab"), **dict.fromkeys(OF_HOSTS, "hosts")}  # packages
 DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
