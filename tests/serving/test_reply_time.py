@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 import time
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
@@ -22,6 +24,8 @@ from leakbound.cli.verbs.protect import answer as answer_command
 from leakbound.errors import BudgetExhausted, UsageError
 from leakbound.mechanisms import ProductOfExperts, ReportNoisyMax
 from leakbound.models import Scripted
+from leakbound.models.openai.account import OUTCOMES
+from leakbound.models.openai.replies import AnswerKind
 from leakbound.serving import AnswerLost, Ledger, PrivateICL, ServiceState, application
 from leakbound.tasks import Example
 
@@ -65,6 +69,41 @@ def test_a_late_answer_is_lost_and_ends_the_service(
     with pytest.raises(UsageError, match=r"an answer was not ready after 0\.5"):
         application(service, state=ServiceState(state), reply_after=AFTER)
     application(service, state=ServiceState(state), reply_after=2 * AFTER)
+
+
+def test_another_server_of_the_same_state_answers_nothing_either(tmp_path: Path) -> None:
+    """It took, paid and lost another answer."""
+    ready, kept = threading.Event(), tmp_path / "state"
+    slow = private(tmp_path, 9.0, complete=lambda prompt: str(ready.wait(4 * AFTER)))
+    apps = [
+        application(one, state=ServiceState(kept), reply_after=AFTER)
+        for one in (slow, private(tmp_path, 9.0))
+    ]
+    (late,) = send(apps[0], {"json": ASK})
+    ready.set()
+    (other,) = send(apps[1], {"json": ASK})
+    assert [late.status_code, other.status_code] == [503, 503]
+    assert slow.state.answers == 1
+
+
+def test_a_late_answer_leaves_after_a_whole_number_of_times(tmp_path: Path) -> None:
+    """A thread that reads a long reply holds the clock up, for as long as the reply is long."""
+    ready = threading.Event()
+
+    class HeldUp(ServiceState):
+        def note_late(self, seconds: float) -> None:
+            time.sleep(0.3 * AFTER)
+            super().note_late(seconds)
+
+    def waits(prompt: str) -> str:
+        return str("zanzibar" in prompt and ready.wait(4 * AFTER))
+
+    slow = private(tmp_path, 9.0, complete=waits)
+    app = application(slow, state=HeldUp(tmp_path / "state"), reply_after=AFTER)
+    (late,) = send(app, {"json": ASK})
+    ready.set()
+    assert late.status_code == 503
+    assert 2 * AFTER <= late.elapsed.total_seconds()
 
 
 def test_a_late_answer_is_lost_under_its_key_too(tmp_path: Path) -> None:
@@ -265,3 +304,65 @@ def test_the_command_takes_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     done = CliRunner().invoke(group, asked, standalone_mode=False)
     assert done.return_value == 0, done.exception
     assert Path("leakbound-ledger.sqlite.service").exists()
+
+
+class Failing(BaseHTTPRequestHandler):
+    """A chat model that answers HTTP 500 to whatever holds a word."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        fails = "zanzibar" in text
+        said = {"role": "assistant", "content": "work"}
+        usage = {"prompt_tokens": len(text), "completion_tokens": 1, "total_tokens": len(text) + 1}
+        choice = {"index": 0, "message": said, "finish_reason": "stop"}
+        body = json.dumps({"error": {"message": "no"}} if fails else
+                          {"choices": [choice], "usage": usage}).encode()  # fmt: skip
+        self.send_response(500 if fails else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None: ...
+
+
+@pytest.mark.slow
+def test_a_command_says_nothing_of_a_row_at_which_the_model_fails(tmp_path: Path) -> None:
+    """It ended with 70, and told how many tokens and retries the rows took; with a time, the
+    waits between the retries made the answer late."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        found = []
+        for name, text in (("plain", "a note"), ("long", "a note " * 300), ("fails", "zanzibar")):
+            folder = tmp_path / name
+            folder.mkdir()
+            rows = [{"text": f"message {at}", "label": "work"} for at in range(9)]
+            rows += [{"text": text, "label": "home"}]
+            (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            for more in ((), ("--reply-after", "4")):
+                done = cli(
+                    "answer", "--data", "rows.jsonl", "--labels", "work,home", "--epsilon", "0.5",
+                    "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1",
+                    "--capabilities", "chat", "--mechanism", "report_noisy_max:partitions=5",
+                    "--shots", "10", "--budget", "4", "what is it about?", *more,
+                    cwd=folder, OPENAI_API_KEY="k",
+                )  # fmt: skip
+                # what the noise decides is released
+                drawn = "no answer", "manifest"
+                lines = done.stderr.splitlines()
+                said = [line for line in lines if not line.startswith(drawn)]
+                found.append((more, done.returncode, said))
+        server.shutdown()
+        thread.join()
+    plain = found[:2]
+    assert [code for _, code, _ in plain] == [0, 0], plain
+    assert found[2:4] == plain
+    assert found[4:] == plain
+
+
+def test_every_kind_of_answer_has_words() -> None:
+    """One had none, and its count ended the command with 70."""
+    assert OUTCOMES.keys() == {*get_args(AnswerKind)} - {"text"}

@@ -84,11 +84,12 @@ OPTIONS = (
 NAMES = names_of(*OPTIONS)
 
 
-def endpoint_options(function: Function) -> Function:
+def endpoint_options(function: Function, tells: bool = True) -> Function:
     """The options; the function gets an `endpoint` in their place.
 
     The `endpoint` section of the configuration file holds where the command line says nothing. At
-    the end, one line reports requests, tokens and cost.
+    the end, one line reports requests, tokens and cost, which depend on the rows: where answers are
+    to tell nothing else of these, there is none.
     """
 
     @functools.wraps(function)
@@ -98,7 +99,7 @@ def endpoint_options(function: Function) -> Function:
         try:
             return function(endpoint=endpoint, **flags)
         finally:
-            if endpoint.meter.requests:
+            if tells and endpoint.meter.requests:
                 click.echo(endpoint.meter.line(), err=True)
 
     return together(*OPTIONS)(with_endpoint)

@@ -6,10 +6,15 @@ import math
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+
+import click
+from click.core import ParameterSource
 
 from leakbound.cli.screen.help_pages import COUNT, option, together
 from leakbound.errors import BudgetExhausted, UsageError
+from leakbound.models import Endpoint
 from leakbound.serving import Answer, AnswerLost, PrivateICL, ServiceState
 
 AUTO, OFF = "auto", "off"
@@ -39,6 +44,14 @@ reply_options = together(
 def usual_state(ledger: str) -> Path:
     # in this folder where the ledger is a database server's
     return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
+
+
+def asked_once(endpoint: Endpoint, chosen: str) -> Endpoint:
+    """The endpoint without retries, unless some are asked for: waits between those of a call that
+    fails for one row would make the answer late, and whether it is late tells of the row."""
+    source = click.get_current_context().get_parameter_source
+    given = source("retries") not in (None, ParameterSource.DEFAULT)
+    return endpoint if chosen == OFF or given else replace(endpoint, retries=0)
 
 
 def seconds_of(chosen: str, longest_row: int | None, private: PrivateICL) -> float | None:

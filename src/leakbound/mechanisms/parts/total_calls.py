@@ -125,12 +125,16 @@ def _sound(requests: Sequence[Request[R]], replies: Sequence[R]) -> list[R]:
     return [
         value_of_failure(request)
         if not _fits(request, reply)
-        # a text without methods of its own
-        else cast(R, str.__str__(reply))
-        if isinstance(reply, str)
-        else reply
+        # a text or array without methods of its own
+        else cast(R, str.__str__(reply) if isinstance(reply, str) else _plain(reply))
         for request, reply in zip(requests, replies, strict=True)
     ]
+
+
+def _plain(reply: object) -> object:
+    return (
+        reply if type(reply) is np.ndarray and reply.dtype.kind == "f" else np.asarray(reply, float)
+    )
 
 
 def _fits(request: Request[object], reply: object) -> bool:

@@ -139,6 +139,7 @@ OUTCOMES = {
     "content_filter": "stopped by a content filter",
     "tool_call": "with a tool call alone",
     "empty": "empty",
+    "no_answer": "never made",
     "reasoning_only": "with reasoning alone (give --param max_completion_tokens=4096 --omit stop)",
 }
 

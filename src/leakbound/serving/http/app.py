@@ -69,8 +69,9 @@ class ServiceApp:
         self.private, self.tenants, self.limit, self.timeout = private, tenants, limit, timeout
         self.reply_after = math.inf if reply_after is None else reply_after
         self._calls = ServiceCalls(
-            private, state, ignored, several=tenants is not None and len(tenants.all) > 1
-        )
+            private, state, ignored, several=tenants is not None and len(tenants.all) > 1,
+            reply_after=self.reply_after,
+        )  # fmt: skip
         self._anybody = Tenant("anybody", secrets.token_hex())
         self._one_at_a_time = anyio.Semaphore(1)
         self._started = int(time.time())
@@ -187,7 +188,12 @@ class ServiceApp:
                 answer, abandon_on_cancel=math.isfinite(self.reply_after)
             )
         if turn.cancelled_caught:
-            return self._calls.stop(self.reply_after, call)
+            stopped = self._calls.stop(self.reply_after, call)
+            # a thread that reads a long reply holds this one up: how long is told in steps alone
+            begun = turn.deadline - self.reply_after
+            steps = math.ceil((anyio.current_time() - begun) / self.reply_after)
+            await anyio.sleep_until(begun + steps * self.reply_after)
+            return stopped
         if reply.spent and math.isfinite(turn.deadline):
             await anyio.sleep_until(turn.deadline)
         await to_thread.run_sync(self._calls.keep, call, reply)

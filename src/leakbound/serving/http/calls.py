@@ -120,10 +120,11 @@ class ServiceCalls:
         state: ServiceState,
         ignored: Iterable[str] = (),
         several: bool = False,
+        reply_after: float = math.inf,
     ) -> None:
         self.private, self.state, self.ignored = private, state, tuple(ignored)
         self._several = several  # tenants, of which none may know what the others asked
-        self.stopped = False
+        self.stopped, self.reply_after = False, reply_after
         self._rates: dict[str, RequestRate] = {}
         self._unspent: set[tuple[str, str]] = set()  # keys that could not be deleted from the file
         self._undelivered: OrderedDict[tuple[str, str], tuple[float, ServiceReply]] = OrderedDict()
@@ -133,6 +134,9 @@ class ServiceCalls:
         if self.stopped:
             return refusal(503, LATE, NO_RETRY)
         try:
+            if self.state.was_late(self.reply_after):  # of another server, too
+                self.stopped = True
+                return refusal(503, LATE, NO_RETRY)
             longest = longest_answer(self.private.task, self.private.mechanism)
             ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
             query = self.private.check(query_text(call.format.messages(call.payload)))

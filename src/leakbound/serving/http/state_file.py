@@ -9,6 +9,7 @@ interrupted request never buys a second answer.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -140,13 +141,21 @@ class ServiceState:
         Raises:
             UsageError: If it was late at so many seconds, or at more.
         """
-        with self._transaction() as db:
-            (most,) = db.execute("SELECT MAX(seconds) FROM late").fetchone()
-        if most is not None and seconds <= most:
+        most = self._latest()
+        if self.was_late(seconds):
             raise UsageError(
                 f"--reply-after is {seconds:g} seconds, and an answer was not ready after "
                 f"{most:g}, which could tell of the rows; give more, such as {2 * most:g}."
             )
+
+    def was_late(self, seconds: float) -> bool:
+        """Whether an answer was late at so many seconds, or at more; never without a time."""
+        return math.isfinite(seconds) and seconds <= self._latest()
+
+    def _latest(self) -> float:
+        with self._transaction() as db:
+            (most,) = db.execute("SELECT MAX(seconds) FROM late").fetchone()
+        return 0.0 if most is None else float(most)
 
     # --- idempotency keys
 

@@ -14,7 +14,13 @@ from leakbound.auditing.spec.audit_spec import KEYS, AuditSpec
 from leakbound.cli.options.collect import call_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
-from leakbound.cli.options.reply_time import OFF, answer_on_time, reply_options, seconds_of
+from leakbound.cli.options.reply_time import (
+    OFF,
+    answer_on_time,
+    asked_once,
+    reply_options,
+    seconds_of,
+)
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet, say
@@ -62,7 +68,7 @@ BUDGET_OPTIONS = together(
 
 def answer_options(function: Function) -> Function:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
-    function = endpoint_options(local_options(accounts_options(function)))
+    function = endpoint_options(local_options(accounts_options(function)), tells=False)
     function = spec_options(function)
     options = function.__click_params__  # type: ignore[attr-defined]
     others = KEYS.keys() - ANSWER_KEYS
@@ -192,11 +198,13 @@ def command(
     with 5, and releases nothing, when the budget is exhausted. Each record has one budget,
     which reordering, adding or dropping rows does not change.
     """
+    chosen = reply_after or OFF
     served = open_private(
-        config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
-    )
+        config, assignments, budget, ledger, longest_query, asked_once(endpoint, chosen), local,
+        accounts, flags,
+    )  # fmt: skip
     say_at_best(served)
-    after = seconds_of(reply_after or OFF, longest_row, served)
+    after = seconds_of(chosen, longest_row, served)
     answer = answer_on_time(served, query, after, ledger)
     say(answer.text)
     if not answer.answered:

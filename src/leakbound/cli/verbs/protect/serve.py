@@ -15,7 +15,14 @@ from leakbound._catalogue import options_of
 from leakbound._install import install_hint
 from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.options.ledger import Accounts
-from leakbound.cli.options.reply_time import AUTO, OFF, reply_options, seconds_of, usual_state
+from leakbound.cli.options.reply_time import (
+    AUTO,
+    OFF,
+    asked_once,
+    reply_options,
+    seconds_of,
+    usual_state,
+)
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet, say
 from leakbound.cli.verbs.protect.answer import (
@@ -170,12 +177,13 @@ def command(
     spec, _, task = load_private(config, assignments, endpoint, flags)
     _require_budget(budget, build_served(spec, task), task, spec.decision.delta)
     accounts.require_named(by_content, budget, spec.design)
+    chosen = reply_after or (OFF if budget is None or math.isinf(budget) else AUTO)
     private = open_private(
-        config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
-    )
+        config, assignments, budget, ledger, longest_query, asked_once(endpoint, chosen), local,
+        accounts, flags,
+    )  # fmt: skip
     kept = ServiceState(state or usual_state(ledger))
-    usual = OFF if math.isinf(private.ledger.epsilon) else AUTO
-    after = seconds_of(reply_after or usual, longest_row, private)
+    after = seconds_of(chosen, longest_row, private)
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
                       timeout=request_timeout, reply_after=after)  # fmt: skip
     _banner(private, allowed, after)
