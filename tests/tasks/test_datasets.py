@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leakbound.auditing.prepare.rows import task_of
 from leakbound.errors import DataError
 from leakbound.tasks import Example, Task
 from leakbound.tasks.partition import split_by_position
-from leakbound.tasks.rows.datasets import fingerprint, infer_task, load_rows, require_classes
+from leakbound.tasks.rows.datasets import fingerprint, infer_task, load_rows
 from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 
@@ -99,7 +100,8 @@ def test_tasks_are_inferred(rows: tuple[Example, ...]) -> None:
 def test_one_class_is_refused(rows: tuple[Example, ...]) -> None:
     one = tuple(Example(r.input, "same") for r in rows)
     with pytest.raises(DataError, match="the same label"):
-        require_classes(infer_task(one), one)
+        task_of(one, None)
+    assert task_of(one, None, Task("desk", ("same", "other"))).labels == ("same", "other")
 
 
 def test_fingerprints_tell_data_apart(rows: tuple[Example, ...]) -> None:

@@ -149,7 +149,8 @@ def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
     task = fixed or (infer_task(rows, name) if named is None else named.task)
     if task.labels and not {row.label for row in rows} <= set(task.labels):
         raise DataError(_unknown_labels(name, task))
-    require_classes(task, rows)
+    if fixed is None:  # of public labels, no row decides
+        require_classes(task, rows)
     return task
 
 
