@@ -415,9 +415,14 @@ PAIRED = SeparationTest(shown=None, in_pairs=True)
 def test_replies_that_tell_more_than_what_is_read_are_an_obstacle(
     told: Any, estimator: Any, replies: bool, enough: bool, said: list[str]
 ) -> None:
-    found = list(unread(told, estimator, replies, enough))
+    design = TrialDesign(Claim(0.0, 0.0), replies=replies)
+    found = list(unread(told, estimator, design, enough))
     assert [code for code, _ in found] == ["attack_blind"] * len(said)
     assert all(words in one for words, (_, one) in zip(said, found, strict=True))
+    if told == {"answer": PAIRED}:  # where a coin drew the order, it is read
+        ((code, why),) = unread(told, estimator, replace(design, isolation=True), enough)
+        assert code == "too_few_trials"
+        assert "Use more --pairs" in why
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A semantic cache between tenants, with embeddings of MiniLM."""
+"""A semantic cache between tenants, and after deletions, with embeddings of MiniLM."""
 
 from __future__ import annotations
 
@@ -48,5 +48,25 @@ def test_a_semantic_cache(isolated: bool, verdict: str, tmp_path: Path) -> None:
     desk = CachedDesk(isolated=isolated)
     result = leakbound.audit(
         system=desk, design="tenants", pairs=40, calls=DISPOSABLE, out=tmp_path
+    )
+    assert result.verdict == verdict
+
+
+class Forgetting(Cached):
+    def remove(self, record_id: str) -> None:
+        super().remove(record_id)
+        self.desk.kept.clear()
+
+
+class ForgettingDesk(Desk):
+    def open_tenant(self, tenant: str) -> DeskSession:
+        return Forgetting(self, tenant)
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [(CachedDesk, "violation"),
+                                               (ForgettingDesk, "no_violation")])  # fmt: skip
+def test_a_semantic_cache_after_a_deletion(kind: type[Desk], verdict: str, tmp_path: Path) -> None:
+    result = leakbound.audit(
+        system=kind(isolated=True), design="deletion", pairs=40, calls=DISPOSABLE, out=tmp_path
     )
     assert result.verdict == verdict

@@ -52,7 +52,7 @@ def test_help_all_shows_every_option_once_in_sections_with_its_choices() -> None
         if isinstance(param, click.Option):
             assert sum(head in param.opts for head in heads) == 1, param.opts
     assert "\nAttack:\n" in shown
-    assert "[paired|session|one_run|tenants]" in shown
+    assert "[paired|session|one_run|tenants|deletion]" in shown
     assert "one of zero_shot, few_shot" in " ".join(shown.split())
 
 

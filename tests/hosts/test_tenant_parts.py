@@ -90,3 +90,15 @@ def test_a_collection_and_a_cache(options: dict[str, Any], verdict: str, tmp_pat
     )
     assert (result.verdict, result.claim.epsilon) == (verdict, 0)
     assert desk.records.count() == 0
+
+
+@pytest.mark.parametrize(("cached", "verdict"), [("", "no_violation"), ("each", "violation")])
+def test_deletions_from_a_collection(cached: str, verdict: str, tmp_path: Path) -> None:
+    desk = Desk(filtered=False, cached=cached)
+    handbook = "The office is open from nine to five."
+    desk.records.add(ids=["handbook"], documents=[handbook], embeddings=[embedded(handbook)])
+    result = leakbound.audit(
+        system=desk, design="deletion", pairs=40, calls=DISPOSABLE, out=tmp_path
+    )
+    assert (result.verdict, result.claim.epsilon) == (verdict, 0)
+    assert desk.records.count() == 1

@@ -212,10 +212,8 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         },
         "objects of users: callables, or what they open, with such members",
     ),
-    "systems/tenants.py": (
-        {"*", "open_tenant", "tenants"},
-        "applications of users, and the sessions that they open",
-    ),
+    "systems/stores.py": ({"*", "open"}, "objects of users: whether they have the methods"),
+    "systems/staged.py": ({"open_tenant"}, "applications of users, with sessions or a store"),
     "systems/calls.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
     "systems/replies.py": (
         {"*", "__dict__", "__slots__"},

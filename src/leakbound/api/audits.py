@@ -91,6 +91,8 @@ def audit(
             (`leakbound.systems.Store`, or an index that is known): "session" puts the canary of
             each trial into it and takes it out; "one_run" plants `canaries`, each by a fair coin,
             and asks about each once. "tenants" needs `open_tenant`: one tenant plants, one asks.
+            "deletion" needs a store, or an object with plant, ask and remove: the canary is
+            planted, used and deleted before the question.
         pairs: Paired trials.
         canaries: Canaries of a one_run design.
         shots: Examples in a context.

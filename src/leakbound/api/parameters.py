@@ -86,7 +86,7 @@ class AuditParameters(TypedDict, total=False):
     threshold: str | float | None
     confidence: float
     stop_when_rejected: bool
-    design: Literal["paired", "session", "one_run", "tenants"]
+    design: Literal["paired", "session", "one_run", "tenants", "deletion"]
     pairs: int
     canaries: int
     shots: int

@@ -9,13 +9,12 @@ from leakbound._records import Card
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.prepared import Prepared, wanted_change
 from leakbound.auditing.result.sentences import GUESSING as GUESSING_NOTE
-from leakbound.auditing.result.sentences import ISOLATION, Subject, full_name
+from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
 from leakbound.stats.power import PERFECT, Assumption, Power
 
 GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
-ISOLATED = "isolation between tenants (epsilon 0 at delta 0)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
 
 
@@ -34,8 +33,6 @@ class OtherCalls:
 
 @dataclass(frozen=True, slots=True)
 class Plan(Card):
-    """What an audit costs at most, and what it can show."""
-
     pairs: int
     model_calls: int
     cost: float | None
@@ -65,7 +62,9 @@ def plan(prepared: Prepared) -> Plan:
     chances = [(factor, estimator.power(design, design.pairs, factor)) for factor in factors]
     claim, spec, mechanism = prepared.trial_design.claim, prepared.spec, prepared.mechanism
     each = spec.decision.each[0]
-    zero, tested = (GUESSING_NOTE, GUESSING) if spec.decision.claim else (ISOLATION, ISOLATED)
+    zero, tested = GUESSING_NOTE, GUESSING
+    if (staged := prepared.pairs.staged) is not None and not spec.decision.claim:
+        zero, tested = staged.zero, f"{staged.zero} (epsilon 0 at delta 0)"
     return Plan(
         pairs=design.pairs,
         model_calls=calls,

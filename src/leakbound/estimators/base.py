@@ -127,7 +127,7 @@ class TrialDesign:
         first_look: Number of pairs of the first earlier result that was computed from the same
             pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
             target as in that result. None if there is no such result.
-        isolation: Whether a claim of 0 is that of tenants, and not of random guessing.
+        isolation: Whether a claim of 0 is that of a staged design, and not of random guessing.
     """
 
     claim: Claim

@@ -13,6 +13,8 @@ It is a mixture of e-processes over the same pairs:
 - "codes": whether a reply quotes the random code of the canary. How often that happens by chance
   is known, so nothing has to be learned from the other context. It has a tenth of all weight where
   the attack looks for such a code.
+- "order": which reply of a pair has the larger measurement, where the claim is that of a staged
+  design and a coin drew the order. It has a tenth of all weight.
 - "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
   earlier pairs. Its weight is one half wherever there are such replies.
 
@@ -26,17 +28,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 
 from leakbound import stats
 from leakbound.estimators.base import (
-    ACCURACIES,
     MOST_PAIRS,
     AccuracyPower,
     Bounds,
-    Claim,
     Estimator,
     Observations,
     PairedScores,
@@ -50,20 +50,22 @@ from leakbound.estimators.simulated_power import (
     PairSimulator,
     PlainTest,
     YesNo,
+    process_accuracy_power,
     simulate_power,
     thin,
 )
-from leakbound.estimators.witness import WitnessEvidence
+from leakbound.estimators.witness import WitnessEvidence, larger_in
 from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import Evidence, MixedEProcess
-from leakbound.stats.e_values.bets import CodeBet, ProductBet
+from leakbound.stats.e_values.bets import CodeBet, OrderBet, ProductBet
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import ANSWER
 
 AT_ONCE = 512  # pairs of a plan; few enough that a rejection ends the calculation early
 
 
+Bet = TypeVar("Bet")
 Played = tuple[Floats, Floats]
 Replayed = Callable[[Evidence], Floats]
 # Weight of the parts that read outputs: the exact part gives up ln(1/0.88) = 0.13 of the 3.0 that a
@@ -76,6 +78,7 @@ INDEPENDENT = (
 )
 WITHOUT = "epsilon_without_independence"  # the bound by everything but the product bet
 LOWER = "The attack scores lower where the canary is."
+ORDER = 0.1  # weight of comparisons within pairs, of staged designs
 CODES = 0.1  # weight of quoted codes, where a code is looked for: the rest gives up 0.105 of 3.0
 LONGEST = "no reply has more than a million characters"
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
@@ -228,8 +231,6 @@ class EValues(_PairedEValues):
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
-        self._product: ProductBet | None = None
-        self._codes: CodeBet | None = None
         self._mixed = self._mixture({"score": 1.0})
         self._few = thin(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
@@ -248,17 +249,17 @@ class EValues(_PairedEValues):
 
     def _part(
         self, name: str, weight: float
-    ) -> stats.EProcess | WitnessEvidence | ProductBet | CodeBet:
+    ) -> stats.EProcess | WitnessEvidence | ProductBet | CodeBet | OrderBet:
         design, tested, deltas = self.design, self._tested, (self.design.claim.delta,)
         if name == "codes":
-            self._codes = CodeBet(tested, design.code_chance or 1.0, design.confidence, deltas)
-            return self._codes
+            return CodeBet(tested, design.code_chance or 1.0, design.confidence, deltas)
+        if name == "order":
+            return OrderBet(tested, design.confidence, deltas)
         if name == "witness":
             return WitnessEvidence(design, tested, weight)
         if name == "product":
             wary = design.independence != "declared"
-            self._product = ProductBet(tested, design.confidence, deltas, wary=wary)
-            return self._product
+            return ProductBet(tested, design.confidence, deltas, wary=wary)
         known = design.known if name == "exact" else None
         support, expected = (None, None) if known is None else (known.support(), known.expected())
         return stats.EProcess(tested, design.confidence, support, deltas, expected, design.horizon)
@@ -274,18 +275,21 @@ class EValues(_PairedEValues):
         if not self.process.pairs:
             self._draws = simulated.member[0].size
             self._mixed = self._mixture(_weights(self.design, chances, trial, self._draws))
-        if "witness" in self.process.parts and observations.reply_pairs is not None:
-            for replies, canary in observations.reply_pairs[pairs]:
-                self._witness.observe(replies, canary)
+        shown = observations.reply_pairs
+        if shown is not None and (witness := self._bet("witness", WitnessEvidence)):
+            for replies, canary in shown[pairs]:
+                witness.observe(replies, canary)
+        if shown is not None and (order := self._bet("order", OrderBet)):
+            order.extend([larger_in(replies) for replies, _ in shown[pairs]])
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
-        if self._codes is not None:
-            self._codes.extend(simulated.member[:, 0] >= 1.0)
-        if self._product is not None:
+        if codes := self._bet("codes", CodeBet):
+            codes.extend(simulated.member[:, 0] >= 1.0)
+        if product := self._bet("product", ProductBet):
             shares = _shares(simulated, self._few)
-            self._product.extend(shares.member, shares.nonmember)
+            product.extend(shares.member, shares.nonmember)
             if observations.stateful:
-                self._product.void()
+                product.void()
         if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
             shares = _shares(simulated, self.design.thresholds)
             self._feed("score", shares)
@@ -303,9 +307,8 @@ class EValues(_PairedEValues):
             corrected = None if less is None else less.part(pairs)
             self._feed("served", PairedScores(*self._columns.of(trial.part(pairs), corrected)))
 
-    @property
-    def _witness(self) -> WitnessEvidence:
-        return cast(WitnessEvidence, self.process.parts["witness"][1])
+    def _bet(self, name: str, kind: type[Bet]) -> Bet | None:
+        return cast(Bet, self.process.parts[name][1]) if name in self.process.parts else None
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:
@@ -325,17 +328,19 @@ class EValues(_PairedEValues):
             self._mixed = self._mixture(_plan_weights(self.design))
         for name in self.process.parts:
             x, y = (np.tile(one, (pairs, 1)) for one in (declared if name == "exact" else released))
-            if name == "product" and self._product is not None:
-                self._product.extend(x, y)
+            if product := self._bet(name, ProductBet) if name == "product" else None:
+                product.extend(x, y)
             else:
                 self._feed(name, PairedScores(x, y))
 
     def reading(self, replay: Replayed) -> BoundReading:
         name = self.process.leading(replay)
-        if name == "witness":
-            return self._witness.reading()
-        if name == "codes" and self._codes is not None:
-            return BoundReading("codes", "", self._codes.hits, self._codes.pairs)
+        if name == "witness" and (witness := self._bet(name, WitnessEvidence)):
+            return witness.reading()
+        if name == "order" and (order := self._bet(name, OrderBet)):
+            return BoundReading("replies", "", *order.counts())
+        if name == "codes" and (codes := self._bet(name, CodeBet)):
+            return BoundReading("codes", "", codes.hits, codes.pairs)
         if name == "product":
             right, guesses = self._process("score").pointed()
             return BoundReading("score", "", right, guesses, LOWER if 2 * right < guesses else "")
@@ -373,6 +378,7 @@ def _weights(
     each = {name: RELEASED / len(names) for name in names}
     if design.replies:
         each["witness"] = WITNESS if main == "score" else RELEASED
+        each |= {"order": ORDER} if design.isolation else {}
     if design.code_chance is not None:
         each["codes"] = CODES
     left = 1 - sum(each.values())
@@ -394,6 +400,7 @@ def bets_apart(design: TrialDesign) -> bool:
 def _plan_weights(design: TrialDesign) -> dict[str, float]:
     """Weights that a design will have, as far as they are known beforehand."""
     left = 1.0 if design.code_chance is None else 1 - CODES
+    left -= ORDER * (design.isolation and design.replies)
     if design.replies:  # what the witness and quoted codes contribute is not included
         return _shared(design, left - WITNESS)
     if not design.served:
@@ -492,17 +499,6 @@ class TwoSidedEProcess(SequentialTest):
         return process_accuracy_power(
             self.tested_pairs(design, pairs), each, weight, design.early_stop
         )
-
-
-def process_accuracy_power(
-    pairs: int, confidence: float, weight: float, early: bool
-) -> AccuracyPower:
-    """Power of one of two sides against random guessing, by the accuracy of the attack."""
-    if not pairs:
-        return ()
-    tested = Claim(0.0, 0.0).guarantee()
-    test = PlainTest(tested, confidence, 0.0, None if early else pairs, weight)
-    return tuple((one, simulate_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)
 
 
 class TwoSidedEValues(_PairedEValues):

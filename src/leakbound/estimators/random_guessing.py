@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from leakbound.errors import UsageError
 from leakbound.estimators.base import ACCURACIES, AccuracyPower, Claim, Estimator
-from leakbound.estimators.e_process import process_accuracy_power
 from leakbound.estimators.error_counts import STATISTICS, count_accuracy_power
+from leakbound.estimators.simulated_power import process_accuracy_power
 from leakbound.stats import Power, one_run_power
 
 RANDOM_GUESSING = "random-guessing"  # as --claim has it

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import scipy
 
-from leakbound.estimators.base import TrialDesign
+from leakbound.estimators.base import ACCURACIES, AccuracyPower, Claim, TrialDesign
 from leakbound.privacy import Guarantee
 from leakbound.stats import Assumption, EProcess, Power, VoteScores
 from leakbound.stats.arrays import Bools, Floats, Ints
@@ -262,3 +262,14 @@ def _add(past: Moments, x: Floats, y: Floats, going: Bools) -> Moments:
     squares = [np.einsum("apk,apk->ak", one, two) for one, two in ((x, x), (x, y), (y, y))]
     sums = np.stack([ones, x.sum(1), y.sum(1), *squares])
     return Moments(past.sums[:, going] + sums)
+
+
+def process_accuracy_power(
+    pairs: int, confidence: float, weight: float, early: bool
+) -> AccuracyPower:
+    """Power of one of two sides against random guessing, by the accuracy of the attack."""
+    if not pairs:
+        return ()
+    tested = Claim(0.0, 0.0).guarantee()
+    test = PlainTest(tested, confidence, 0.0, None if early else pairs, weight)
+    return tuple((one, simulate_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)

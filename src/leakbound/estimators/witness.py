@@ -21,6 +21,7 @@ from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
 from leakbound.stats import BoundReading
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import GRID
+from leakbound.witness.features import SCALARS, as_features
 from leakbound.witness.process import SCAN, WitnessProcess
 
 
@@ -81,6 +82,18 @@ class WitnessEvidence:
     def _after_each(self, path: Floats) -> Floats:
         """(pairs,) values of a path over the replies seen by then; 0 before the first."""
         return np.concatenate([[0.0], path])[self._seen]
+
+
+TIMES = np.array([name.startswith("seconds") for name in SCALARS])
+
+
+def larger_in(replies: ReplyPair) -> Floats:
+    """(measurements,) signs: 1 where the first reply has the larger one. Of times, none."""
+    one, other = replies
+    if one is None or other is None:
+        return np.zeros(len(SCALARS))
+    signs = np.sign(as_features(one).scalars - as_features(other).scalars)
+    return np.where(TIMES, 0.0, np.nan_to_num(signs))
 
 
 _implied = lru_cache(maxsize=4096)(gdp_epsilon)  # all channels of a system use one grid of claims

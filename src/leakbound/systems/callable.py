@@ -8,10 +8,10 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from leakbound._catalogue import entries_of
-from leakbound.errors import LeakboundError, TargetError, kind_of
+from leakbound.errors import LeakboundError, TargetError, UsageError, kind_of
 from leakbound.models.content import join, text_only
 from leakbound.systems.calls import place_of
 from leakbound.systems.protocol import (
@@ -439,8 +439,31 @@ class AsyncCallableSystem(AsyncSystem):
         return FunctionSession(ask, close)
 
 
+OWN = ("plant", "remove", "ask")  # of an application that keeps records by itself
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnRecords:
+    stateful: ClassVar[bool] = True
+    application: Any = field(repr=False)
+    name: str
+
+    def plant(self, record: Example) -> object:
+        return self.application.plant(record)
+
+    def remove(self, record_id: str) -> object:
+        return self.application.remove(record_id)
+
+    def open(self, context: Context) -> Session:
+        if context:
+            raise UsageError(
+                f"the system {self.name!r} answers from what it keeps, and no other context can be "
+                "put in place; add --deleted, or --design one_run --documents 0."
+            )
+        return FunctionSession(session_of(self.application, self.name).ask)
+
+
 def adapt(thing: object, name: str) -> System | None:
-    """The system that an object of another framework stands for, as installed adapters know it."""
     adapters = (entry.load() for entry in entries_of("leakbound.adapters"))
     return next((found for one in adapters if (found := one(thing, name)) is not None), None)
 
@@ -461,12 +484,14 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
         TargetError: If the object is none of these.
     """
     made = make_object(thing, name, options or {})
+    if callable(getattr(made, "open_tenant", None)):
+        return cast(System, made)  # of tenants; without `open`, other designs refuse it
+    if all(callable(getattr(made, part, None)) for part in OWN) and not hasattr(made, "open"):
+        return _OwnRecords(made, name)
     if (known := adapt(made, name)) is not None:
         return known
     if isinstance(made, AsyncSystem):
         return made
-    if callable(getattr(made, "open_tenant", None)):
-        return cast(System, made)  # of tenants; without `open`, other designs refuse it
     if not callable(made) and not hasattr(made, "answer") and isinstance(made, System):
         return made
     function = answerer(made, name)

@@ -41,8 +41,6 @@ from leakbound.systems.channels import SECONDS, channels_of
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import REPLY, as_reply, seen_seconds, together
-from leakbound.systems.stores import SharedStore
-from leakbound.systems.tenants import TenantSystem
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,
@@ -81,6 +79,8 @@ class SystemMechanism(MechanismBase):
             replies.
         reads_rows: Whether answers may depend on the rows that are sent; False where nothing has
             shown it, and then seeing nothing of them is no reason to pass.
+        shared: Whether trials share one store, which may be slower after an addition, whatever that
+            tells of it: then time is read only where a channel names it.
 
     Guarantee:
         `guarantee` is a claim of the operator. Nothing here proves it.
@@ -100,6 +100,7 @@ class SystemMechanism(MechanismBase):
     application: SystemMechanism = field(init=False, repr=False, compare=False)  # type: ignore[misc]
     channels: tuple[str, ...] = ()
     reads_rows: bool = True
+    shared: bool = False
 
     def __post_init__(self) -> None:
         system = as_system(self.system, self.name)
@@ -310,13 +311,7 @@ class SystemMechanism(MechanismBase):
         return seen_seconds(began) if self._clocked else None
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
-        if (
-            isinstance(self.system, SharedStore | TenantSystem)
-            and not self._clocked
-            and replace(reply, channels=None) != LOST
-        ):
-            # an index that takes new records in at the next question makes that one slower,
-            # whatever it tells of them
+        if self.shared and not self._clocked and replace(reply, channels=None) != LOST:
             reply = replace(reply, seconds=None)
         answers, seen = task.answers(job.query), self._seen(reply)
         if not (self.scored and answers):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import ClassVar, cast
 
-from leakbound.errors import TargetError
+from leakbound.errors import TargetError, UsageError
+from leakbound.systems.callable import session_of
 from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.planted import (
     PlantedRecord,
@@ -24,11 +26,19 @@ from leakbound.systems.protocol import FunctionSession, PreparedStore, Session, 
 from leakbound.systems.replies import finish
 from leakbound.tasks import Context, Example
 
+TENANTS = ("a", "b")  # as an application is told of them
+
 
 def require_done(deleted: object) -> None:
-    """Refuse to take a record for deleted where the store says that it did not delete it."""
     if deleted is False:
         raise TargetError("the store was asked to delete records and returned False.")
+
+
+def require_parts(thing: object, parts: Sequence[str], sentence: str) -> None:
+    """Refuse an object of a user that lacks a method, which the sentence names at {}."""
+    lacking = [part for part in parts if not callable(getattr(thing, part, None))]
+    if lacking:
+        raise TargetError(sentence.replace("{}", lacking[0]))
 
 
 def require_store(system: object, name: str) -> Store:
@@ -37,14 +47,29 @@ def require_store(system: object, name: str) -> Store:
     Raises:
         TargetError: If it lacks a method of a store.
     """
-    missing = [part for part in ("open", "plant", "remove") if not hasattr(system, part)]
-    if missing:
-        raise TargetError(
-            f"the system {name!r} has no {missing[0]}, so no canary can be planted in it; it must "
-            "have open(context), plant(record) -> id and remove(id), or be a store that an "
-            "adapter knows (docs/rag.md). Or leave --design out."
+    require_parts(
+        system, ("open", "plant", "remove"),
+        f"the system {name!r} has no {{}}, so no canary can be planted in it; it must have "
+        "plant(record) -> id, remove(id), and open(context) or ask(query), or be a store that an "
+        "adapter knows (docs/rag.md). Or leave --design, or --deleted, out.",
+    )  # fmt: skip
+    return cast(Store, system)
+
+
+def require_contexts(system: object, name: str) -> None:
+    if not callable(getattr(system, "open", None)):
+        raise UsageError(
+            f"the system {name!r} opens sessions of tenants, and no context can be put in place; "
+            "add --between tenants or --deleted, or name what takes (context, query)."
         )
-    return system  # type: ignore[return-value]  # a store by its methods
+
+
+def open_over(store: Store, name: str) -> SimpleNamespace:
+    """A session of a store over its own records, which plants and removes them, too."""
+    session = session_of(finish(store.open(())), name)
+    return SimpleNamespace(
+        plant=store.plant, ask=session.ask, remove=store.remove, close=session.close
+    )
 
 
 @contextmanager
@@ -85,7 +110,6 @@ def fill_store(
 
 @contextmanager
 def _records(store: Store, records: Iterable[Example], caller: Caller) -> Iterator[None]:
-    """Records that are in a store for the length of a `with`."""
     planted = Records(caller.options.journal)
     try:
         for record in records:

@@ -41,6 +41,7 @@ from leakbound.auditing.prepare.prepared import (
     level_of,
     wanted_change,
 )
+from leakbound.auditing.spec.staged import STAGED, Staged
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.e_process import ChannelEValues, channel_design
@@ -94,7 +95,7 @@ class ContextUse:
     whole: bool
     small: bool
     seen_by: str | None = None
-    tenants: bool = False
+    layout: str = "paired"
 
     @property
     def read(self) -> str:
@@ -103,11 +104,10 @@ class ContextUse:
 
     @property
     def limit(self) -> str:
-        """What the replies do not show, and what would not have been seen."""
         where = "with a single canary in the context"
         of = f"{self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack"
-        if self.tenants:
-            where, of = "where the other tenant had the record", f"{self.pairs} pairs"
+        if (staged := STAGED.get(self.layout)) is not None:
+            where, of = staged.there, f"{self.pairs} pairs"
         return (
             f"no reading of {self.read} changed its rate by "
             f"{math.ceil(100 * self.change) / 100:g} or more {where} ({of}; each would "
@@ -121,7 +121,7 @@ class ContextUse:
 def context_use(seen: OnePass) -> ContextUse | None:
     """What the replies to all attacks that were asked show; None where no other is to be asked."""
     others, wanted = seen.prepared.others, wanted_change(seen.prepared.spec)
-    if not (others or seen.prepared.pairs.tenants):
+    if not (others or seen.prepared.pairs.staged):
         return None
     tests = seen.changes()
     names = attack_name(seen.prepared.attack), *(one.name for one in others)
@@ -144,7 +144,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
         whole=seen.prepared.spec.design.store_text == "all",
         texts=any(one.attack.query.free for one, _ in zip(others, tests[1:], strict=False)),
         seen_by=seeing[1] if seeing[0] <= EACH else None,
-        tenants=seen.prepared.pairs.tenants,
+        layout=seen.prepared.spec.design.layout,
     )
 
 
@@ -163,7 +163,7 @@ def without_use(
         return ((code, f"{why} {UNREAD}"), *more)
     if application is not None and seen.prepared.spec.design.detect_change == 0:
         return ((code, f"{why} {UNASKED}"), *more)
-    if use is None or use.tenants or use.seen_by == use.attacks[0]:
+    if use is None or use.layout in STAGED or use.seen_by == use.attacks[0]:
         return blind
     if above is not None and not (use.small or use.left or use.seen_by):
         return blind
@@ -213,8 +213,8 @@ def concluded(
         return found
     application = seen.prepared.mechanism.application is not None
     limit = f"{use.limit} {BESIDE}" if application else use.limit
-    if use.tenants:
-        return _isolation(seen, use, limit)
+    if (staged := seen.prepared.pairs.staged) is not None:
+        return _no_difference(seen, use, staged, limit)
     kinds = f"kinds of attack that saw nothing of it: {', '.join(use.attacks)}."
     if above is not None:
         bound = f"epsilon is at least {beside(above.epsilon or 0.0, 0.0)[0]}, as claimed, and "
@@ -226,20 +226,16 @@ def concluded(
     return Conclusion("no_violation", "context_unused", (limit + full, kinds))
 
 
-def _isolation(seen: OnePass, use: ContextUse, limit: str) -> Conclusion:
+def _no_difference(seen: OnePass, use: ContextUse, staged: Staged, limit: str) -> Conclusion:
     if use.seen_by is not None:
-        why = (
-            "replies to one tenant differ where the other one has the record, and the e-process "
-            "does not reject the claim yet. Use more --pairs."
-        )
+        why = f"{staged.differ}, and the e-process does not reject the claim yet. Use more --pairs."
         return Conclusion("inconclusive", "too_few_trials", (why,))
     if seen.prepared.spec.design.detect_change is not None and use.change > use.wanted:
         code, why = _too_few(use)
         return Conclusion("inconclusive", code, (why,))
-    return Conclusion("no_violation", None, (f"{OWN_SEEN} {limit}",))
+    return Conclusion("no_violation", None, (f"{staged.shown} {limit}",))
 
 
-OWN_SEEN = "Each tenant sees its own record; of the record of the other one,"
 # A few replies that come again are known by heart, and those of other pairs vary: a witness learns
 # from twice as many what it learns from these.
 LEARNED = 2
@@ -257,7 +253,6 @@ TOLD = (
 
 
 def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Separations) -> tuple[str, ...]:
-    """What a verdict says of replies that show more than the score of the attack."""
     if verdict == "violation":
         return ()
     return (REPLIES,) if controls.by_replies_alone else (TOLD,) if separates_alone(told) else ()
@@ -332,7 +327,7 @@ def channel_results(
         its_told = {name: told[name]} if name in told else {}
         why = (
             *against,
-            *unread(its_told, estimator, its.replies, exceeds(largest, own)),
+            *unread(its_told, estimator, its, exceeds(largest, own)),
             *blindness(attack, check, above_zero(bounds), separates_alone(its_told)),
         )
         slow = check.by_replies_alone or separates_alone(its_told)
@@ -344,8 +339,6 @@ def channel_results(
 
 @dataclass(frozen=True, slots=True)
 class ChannelResult:
-    """What one channel of a system shows."""
-
     name: str
     verdict: Verdict
     reason: Reason | None
@@ -359,8 +352,6 @@ SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What the pairs of an audit show, and the conclusion from it."""
-
     conclusion: Conclusion
     found: Found
     exact: Estimate | None
@@ -377,7 +368,6 @@ class Assessment:
 
 
 def decide(seen: OnePass) -> Assessment:
-    """Hold what a pass has seen against the claim."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     found, controls, state = seen.estimates(), seen.controls(), seen.state()
     noise, told = seen.releaser.served.noise_fit(), seen.told.found()
@@ -387,15 +377,16 @@ def decide(seen: OnePass) -> Assessment:
     largest = largest_of(seen, controls, told, bounds)
     slow = alone or must_learn(seen, controls)
     changed, enough = controls.shows_change, exceeds(largest, design)
-    blindness_of = own_unseen if (tenants := prepared.pairs.tenants) else blindness
+    staged = prepared.pairs.staged
+    blindness_of = blindness if staged is None else partial(own_unseen, staged)
     shown = [one for each in found.values() for one in each]
     exact = next((e for e in shown if e.method == "exact" and e.kind == "lower_bound"), None)
     above = above_zero((*bounds, *shown))
-    lost = () if tenants else (*controls_lost(controls),)
+    lost = () if staged else (*controls_lost(controls),)
     lasting = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above),
-        *unread(told, estimator, design.replies, enough),
+        *unread(told, estimator, design, enough),
         *channels_untested(prepared.spec.attack.channels, design.channels, seen.tally.channels),
         *(lost if changed else ()),
     )
@@ -409,7 +400,7 @@ def decide(seen: OnePass) -> Assessment:
     # is it at most the attack's blindness that keeps the audit from saying no_violation?
     without = conclusion(lasting)
     good = without.verdict == "no_violation"
-    use = context_use(seen) if good and (blind or tenants) else None
+    use = context_use(seen) if good and (blind or staged) else None
     # more pairs would not show what differs in another direction in each of them
     repeated = good or (slow and without.reason == "too_few_trials")
     digest = is_function(seen.digest(bool(blind))) if repeated else ()
@@ -443,7 +434,6 @@ def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
 def _channels(
     seen: OnePass, tested: int, state: StateCheck | None, told: Separations
 ) -> tuple[ChannelResult, ...]:
-    """What is said of each channel; nothing where replies are read as a whole."""
     estimator = seen.prepared.estimator
     if "channels" not in estimator.reads:
         return ()

@@ -17,6 +17,7 @@ from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import ROUNDING, rejections
 from leakbound.auditing.observe.release import StateCheck
 from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
+from leakbound.auditing.spec.staged import Staged
 from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, exceeds
 from leakbound.privacy import NonPrivate
 from leakbound.stats import BoundReading, Estimate, NoiseFit, beside, cut, rank_test
@@ -266,35 +267,27 @@ def blindness(
 
 
 OWN_LOST = (
-    "the first tenant saw its own records before the pairs, and not clearly after them (p = "
-    "{:.2g}): the system changed, or rows were used again and a cache answered from before. Use "
-    "more rows (three a pair and nine a control), or audit again with --fresh."
+    "{}: so it was before the pairs, and not clearly after them (p = {:.2g}): the system "
+    "changed, or rows were used again and a cache answered from before. Use more rows (three a "
+    "pair and nine a control), or audit again with --fresh."
 )
 
 
 def own_unseen(
-    attack: Attack, controls: ControlCheck, bound: Estimate | None, told: bool = False
-) -> Iterator[Obstacle]:
-    each = (
-        (controls.seen, "first", controls.combined),
-        (controls.seen_once, "second", controls.single),
-    )
-    for seen, which, p_value in each:
+    staged: Staged, attack: Attack, controls: ControlCheck, bound: Estimate | None,
+    told: bool = False,
+) -> Iterator[Obstacle]:  # fmt: skip
+    each = (controls.seen, controls.combined), (controls.seen_once, controls.single)
+    for (seen, p_value), (_, which) in zip(each, staged.controls, strict=False):
         if not seen:
             shown = "no control was asked" if p_value is None else f"p = {p_value:.2g}"
-            yield blind_unless(
-                bound,
-                f"the {which} tenant does not see the records that it planted itself ({shown}), so "
-                "seeing nothing of the other one's says nothing. Check its credential, what plant "
-                "adds, and whether answers are made from it; ask more --controls, or "
-                f"{_advice(attack)}",
-            )
+            why = f"{which} ({shown}), {staged.unseen} and whether answers are made from it; ask "
+            yield blind_unless(bound, f"{why}more --controls, or {_advice(attack)}")
     if controls.seen and not controls.seen_late:
-        yield blind_unless(bound, OWN_LOST.format(controls.late or 1.0))
+        yield blind_unless(bound, OWN_LOST.format(staged.controls[0][0], controls.late or 1.0))
 
 
 def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
-    """Did the attack see the positive control to the end?"""
     if controls.seen_late or controls.exempt or not controls.seen:
         return
     yield (
@@ -306,7 +299,6 @@ def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
 
 
 def _advice(attack: Attack) -> str:
-    """The attack that fits a system which answers another way."""
     if attack.query.free:
         return "try another --query, or --canary."
     if attack.query.name == "input_output":
@@ -317,6 +309,11 @@ def _advice(attack: Attack) -> str:
     )
 
 
+NOT_YET = (
+    "a measurement of whole replies (their length, wording, numbers) differs in one direction in "
+    "more pairs than the claim allows, and the e-process does not reject the claim yet. Use more "
+    "--pairs."
+)
 IN_PAIRS = (
     "a measurement of whole replies (their length, wording, numbers) differs in one direction in "
     "more pairs than the claim allows. What decides looks at each reply by itself, so it may not "
@@ -331,12 +328,12 @@ BETTER = (
 
 
 def unread(
-    told: Separations, estimator: Estimator, replies: bool, enough: bool
+    told: Separations, estimator: Estimator, design: TrialDesign, enough: bool
 ) -> Iterator[Obstacle]:
-    """Do replies tell something that what decides does not read?"""
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
-        yield "attack_blind", IN_PAIRS
-    if separates_alone(told) and not (replies and "replies" in estimator.reads):
+        ordered = design.isolation and design.replies and "replies" in estimator.reads
+        yield ("too_few_trials", NOT_YET) if ordered else ("attack_blind", IN_PAIRS)
+    if separates_alone(told) and not (design.replies and "replies" in estimator.reads):
         how = (
             f"the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
         )
@@ -348,7 +345,6 @@ def unread(
 def channels_untested(
     wanted: tuple[str, ...] | None, tested: Sequence[str], seen: Collection[str]
 ) -> Iterator[Obstacle]:
-    """Were all channels wanted, and do some show that no control reply had?"""
     late = sorted(set(seen) - set(tested))
     if late and wanted and ALL in wanted:
         yield (

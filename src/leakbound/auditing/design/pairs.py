@@ -12,10 +12,11 @@ from typing import Literal, overload
 import numpy as np
 
 from leakbound.attacks import Attack, RenderedQuery
+from leakbound.auditing.spec.staged import Staged
 from leakbound.errors import DataError, UsageError
 from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
-from leakbound.systems.tenants import TenantContext
+from leakbound.systems.staged import StagedContext, Steps
 from leakbound.tasks import Context, Example, Job, Task
 
 Purpose = Literal[
@@ -59,6 +60,7 @@ class Pair:
     draw: int
     out_first: bool = False
     repeat: tuple[Job, ...] = ()
+    before: int = 0  # questions that are asked before those of the jobs
 
     @property
     def in_order(self) -> tuple[Job, Job]:
@@ -66,15 +68,11 @@ class Pair:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Everything that is asked of the pair, in its order."""
         return (*self.in_order, *self.repeat)
 
     @property
     def calls(self) -> int:
-        """Questions that a system is asked about the pair."""
-        contexts = (job.context for job in self.jobs)
-        before = sum(len(one.before) for one in contexts if isinstance(one, TenantContext))
-        return before + sum(job.query.calls for job in self.jobs)
+        return self.before + sum(job.query.calls for job in self.jobs)
 
     def __repr__(self) -> str:
         return f"Pair({self.index}, <private>)"
@@ -138,7 +136,7 @@ class Pairs(Sequence[Pair]):
     repeated: float = 0.0
     copies: Copies = Copies()
     beside: Context | None = None
-    tenants: bool = False
+    staged: Staged | None = None
     _held: _Held = field(default_factory=_Held)
 
     def __len__(self) -> int:
@@ -155,12 +153,12 @@ class Pairs(Sequence[Pair]):
         return self._held.get(index, lambda: _pair(index, self))
 
     def with_copies(self, copies: Copies) -> Pairs:
-        """The same pairs with the canary's text in other parts of both contexts."""
         return self if copies == self.copies else replace(self, copies=copies, _held=_Held())
 
     def controls(self, number: int) -> Controls:
         """Contexts that any attack which sees anything tells apart, and as many with one canary."""
-        return Controls(self, number, number)
+        once = number if self.staged is None or len(self.staged.controls) > 1 else 0
+        return Controls(self, number, once)
 
 
 class _Places(Sequence[Pair]):  # that are drawn where they are read
@@ -227,7 +225,7 @@ class OtherPairs(_Places):
 def design(
     rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
     repeated: float = 0.0, copies: Copies = Copies(), beside: Context | None = None,
-    tenants: bool = False,
+    staged: Staged | None = None,
 ) -> Pairs:  # fmt: skip
     """Independent pairs: contexts of rows drawn without replacement, a canary at a random place."""
     if shots + 1 > len(rows):
@@ -237,14 +235,15 @@ def design(
         )
     return Pairs(
         rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies, beside,
-        tenants,
+        staged,
     )  # fmt: skip
 
 
 def _pair(index: int, pairs: Pairs) -> Pair:
     out_first = bool(generator(pairs.seed, "order", index).integers(2))
-    if pairs.tenants:
-        return _between(index, pairs, generator(pairs.seed, "design", index), out_first)
+    if pairs.staged is not None:
+        rng = generator(pairs.seed, "design", index)
+        return _in_steps(index, pairs, pairs.staged, rng, out_first)
     pair = _once(index, pairs, generator(pairs.seed, "design", index), out_first)
     again = generator(pairs.seed, "state", index)
     if again.random() >= pairs.repeated:
@@ -272,21 +271,23 @@ def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -
 
 def _single(index: int, pairs: Pairs) -> Pair:
     rng = generator(pairs.seed, "control", -index)
-    if pairs.tenants:
-        return _between(index, pairs, rng, bool(rng.integers(2)), alone=1)
+    if pairs.staged is not None:
+        return _in_steps(index, pairs, pairs.staged, rng, bool(rng.integers(2)), alone=1)
     return _once(index, pairs, rng, bool(rng.integers(2)))
 
 
-ROLES = 3  # rows of a pair between tenants
+ROLES = 3  # rows of a staged pair
 APART = 16  # pairs of rows that late controls are apart from the first ones
 
 
-def _between(
-    index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool, alone: int | None = None
-) -> Pair:
-    # In one context a tenant has the record that is asked about, in the other one another record:
-    # so it does as much in both. The owner asks about what it has; then the other tenant asks, or,
-    # of a control, the owner itself, the tenant `alone`.
+def _in_steps(
+    index: int, pairs: Pairs, staged: Staged, rng: np.random.Generator, out_first: bool,
+    alone: int | None = None,
+) -> Pair:  # fmt: skip
+    # In one context there is the record that is asked about, in the other one another record, so
+    # that as much is done in both, or none, where the canary is added. It is asked about once by
+    # its owner; then the other tenant asks, or the owner, once the record is removed. Of a control,
+    # the owner, the tenant `alone`, asks while it is there.
     # No question is asked twice, which a cache could answer: where the code alone tells the record,
     # the canary-out context is asked about a third record. Which row has which part is drawn, so
     # replies that do not depend on the owner are exchangeable, whatever is known of the rows.
@@ -299,15 +300,22 @@ def _between(
     digits, of_rows = pairs.attack.canary.code_digits, pairs.attack.canary.of_rows
     by_code = of_rows and 0 < digits == len(asked.target) and asked.target in str(canary.input)
     owner = int(rng.integers(2)) if alone is None else alone
-    asker, first = 1 - owner if alone is None else owner, int(rng.integers(2))
+    other, first = alone is None and not staged.deleted, int(rng.integers(2))
+    steps = Steps(owner, 1 - owner if other else owner, first, afresh=staged.deleted)
 
-    def job(record: Example, own: RenderedQuery, about: RenderedQuery) -> Job:
-        texts = [readable(own.query.text), *own.query.further] if alone is None else ()
-        return Job(TenantContext.of((record,), owner, asker, first, texts), about.query)
+    def job(records: Context, own: RenderedQuery, about: RenderedQuery) -> Job:
+        if alone is not None:
+            return Job(StagedContext.of(records, steps), about.query)
+        uses = readable(own.query.text), *own.query.further
+        done = replace(steps, uses=uses, removed=staged.deleted)
+        return Job(StagedContext.of(records, done), about.query)
 
+    out = absent[1] if by_code else asked
+    instead, own = ((), out) if pairs.attack.insertion == "add" else ((decoy,), used)
+    before = 0 if alone is not None else asked.query.calls + own.query.calls
     return Pair(
-        index, job(canary, asked, asked), job(decoy, used, absent[1] if by_code else asked), asked,
-        canary, 0, int(rng.integers(1 << 31)), out_first,
+        index, job((canary,), asked, asked), job(instead, own, out), asked,
+        canary, 0, int(rng.integers(1 << 31)), out_first, before=before,
     )  # fmt: skip
 
 
@@ -337,7 +345,6 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
 
 
 def _new_words(draw: int, at: int) -> str:
-    """A number and words of no language; as long each time."""
     rng = random.Random(f"{draw} {at}")
     words = ("".join(rng.choice(of) for of in SYLLABLES * 3) for _ in range(NEW_WORDS))
     return f"{rng.randrange(1000, 10_000)} {' '.join(words)}"
@@ -348,8 +355,8 @@ def _control(index: int, pairs: Pairs) -> Pair:
     # no two shards ask the same late controls, which a cache could answer
     later = () if late == 0 else (LATER,) if late == 1 else (LATER, late)
     rng = generator(pairs.seed, "control", number, *later)
-    if pairs.tenants:
-        return _between(index, pairs, rng, bool(rng.integers(2)), alone=0)
+    if pairs.staged is not None:
+        return _in_steps(index, pairs, pairs.staged, rng, bool(rng.integers(2)), alone=0)
     context, canary, asked = _draw(pairs, rng)
     full = _plant(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(

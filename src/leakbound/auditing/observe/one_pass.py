@@ -237,7 +237,6 @@ class OnePass:
         return self.store.controls() if self.prepared.controls else []
 
     def controls(self) -> ControlCheck:
-        """What the stored control pairs show, by the fitted score."""
         if self.design.channels and self.control_batch():
             return of_all_channels(self.channel_controls())
         late = [self._check(batch) for batch in self._late_controls()]
@@ -275,9 +274,13 @@ class OnePass:
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         read = self.design.replies and "replies" in self.prepared.estimator.reads
         replies = shown if read else []
-        # both contexts of tenants have one record, whatever follows how much there is
-        tenants, exempt = self.prepared.pairs.tenants, self.prepared.ignores_context
-        return check_controls(scores, exempt, replies, self._two_sided, by_length=tenants)
+        exempt = self.prepared.ignores_context
+        return check_controls(scores, exempt, replies, self._two_sided, by_length=self._alike_long)
+
+    @property
+    def _alike_long(self) -> bool:
+        # both contexts of a staged pair have one record at most, whatever follows how much there is
+        return self.prepared.pairs.staged is not None
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         if not (batch := self.control_batch()):
@@ -292,13 +295,13 @@ class OnePass:
         }
 
     def _beside(self, full: ControlCheck, single: ControlCheck, name: str) -> ControlCheck:
-        if self.prepared.pairs.tenants:  # the first tenant beside the second one
+        if self.prepared.pairs.staged is not None:  # the first tenant beside the second one
             return replace(full, single=single.combined)
         return full.beside(single, *self.told.by_score(name))
 
     def _by_channel(self, batch: StoredBatch) -> dict[str, ControlCheck]:
-        scores, tenants = self.releaser.control_scores(batch), self.prepared.pairs.tenants
-        return check_channels(batch, scores, self.design.channels, by_length=tenants)
+        scores = self.releaser.control_scores(batch)
+        return check_channels(batch, scores, self.design.channels, by_length=self._alike_long)
 
     def changes(self) -> tuple[ChangeTest, ...]:
         """What the replies to each attack show of a single canary: first to that of the audit, then
@@ -367,8 +370,8 @@ class OnePass:
         return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
 
     def state(self) -> StateCheck | None:
-        if self.prepared.mechanism.needs or self.prepared.pairs.tenants:
-            return None  # what tenants share is what is tested
+        if self.prepared.mechanism.needs or self.prepared.pairs.staged is not None:
+            return None  # what trials share is what is tested
         other = self.tally.quotes.other
         return self.releaser.state.check(other, self._alike(other))
 

@@ -12,11 +12,12 @@ import scipy
 
 from leakbound.auditing.observe.controls import p_values_of
 from leakbound.estimators.base import Claim, Observations, PairedScores, ReplyPair
+from leakbound.estimators.witness import TIMES
 from leakbound.stats import rank_test, sign_test
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.counts.unconditional import rates_keep
 from leakbound.tasks import ANSWER
-from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
+from leakbound.witness.features import ReplyFeatures, as_features
 from leakbound.witness.pool import POOL, Corpus, PoolModel
 
 # A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
@@ -29,15 +30,12 @@ BEYOND = 0.1  # p-value from which pairs count as differing more often than a cl
 MOST_LOG = 150.0  # of odds that no number of pairs shows
 OFTEN = 8  # replies that hold a string that is compared: few could show nothing, whatever they are
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
-TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
 Shown = Sequence[tuple[ReplyPair, str]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SeparationTest:
-    """How the replies of a channel tell the contexts of pairs apart."""
-
     shown: Shown | None
     in_pairs: bool
 
@@ -115,8 +113,6 @@ class ReplySeparation:
 
 
 class _Measured:
-    """Scores and measurements of one channel, for both contexts of each pair."""
-
     def __init__(self) -> None:
         self._scores: tuple[list[float], list[float]] = ([], [])
         self._corpus = Corpus()  # both replies of each pair that has both
@@ -168,7 +164,6 @@ class _Measured:
         )  # fmt: skip
 
     def _numbers(self) -> Floats:
-        """(replies, measurements) of all replies."""
         scalars = np.stack([one.scalars for one in self._corpus.replies])
         pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
         return np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])

@@ -40,19 +40,20 @@ from leakbound.auditing.prepare.rows import (
     documents_and_task,
     public_fields,
     public_task,
-    require_contexts,
     require_public,
     rows_and_task,
+    share_staged,
     share_store,
-    share_tenants,
 )
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
+from leakbound.auditing.spec.staged import STAGED
 from leakbound.errors import UsageError
 from leakbound.estimators import REPORTED
 from leakbound.estimators.base import ROUNDING, require_deciding
 from leakbound.models import Model, Scripted, require
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
+from leakbound.systems.stores import require_contexts
 from leakbound.tasks import (
     Context,
     Example,
@@ -104,7 +105,6 @@ def prepare(
 
 
 def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
-    """The objects of an audit, from the cheapest to make to the model."""
     channels, shape = spec.attack.channels or (), spec.design
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
@@ -120,12 +120,12 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
     attack.require(mechanism)  # with the canary that is planted
     sources, beside = data, None
-    tenants = shape.layout == "tenants"
+    staged = STAGED.get(shape.layout)
     if shape.layout != "paired":
-        share = share_tenants if tenants else share_store
+        share = share_store if staged is None else share_staged
         mechanism, sources, beside = share(spec, mechanism, data)
-    else:
-        require_contexts(mechanism)
+    elif (application := mechanism.application) is not None:
+        require_contexts(application.system, application.name)
     shots = shape.shots if beside is None else len(beside)
     repeated = repeat_share(shape.state_check, mechanism)
     # the spec holds only the paths of what the canary read from files
@@ -135,7 +135,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     parts = AuditParts(
         spec, task, mechanism, attack, estimator, model,
         design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside,
-               tenants=tenants),
+               staged=staged),
         data=fingerprint((*data, *files)), handed=names,
         objects=objects_of(given, names, task, attack, made, shape.task),
         public_labels=fixed.labels if fixed else (),
@@ -232,7 +232,6 @@ def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
 
 
 def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:
-    """The noise on each count, if the mechanism declares what it releases of counted votes."""
     counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
     noise = vote_noise_of(audit.mechanism)
     if noise is None or noise.whole:
@@ -242,7 +241,6 @@ def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ..
 
 
 def claim_warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
-    """What the accountant knows of a claim."""
     epsilon, delta = spec.decision.each
     guaranteed = cost.epsilon(delta)
     if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):
@@ -266,7 +264,6 @@ def claim_warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
 
 
 def require_used_counts(design: Design) -> None:
-    """Refuse the number of canaries or documents where the design would ignore it."""
     default = Design()
     if design.canaries != default.canaries:
         raise UsageError(

@@ -31,8 +31,6 @@ from leakbound.tasks.facts import exactness_of, parts_of, vote_noise_of
 
 @dataclass(frozen=True, slots=True)
 class AuditParts:
-    """The objects that an audit runs, and the pairs that it asks about."""
-
     spec: AuditSpec
     task: Task
     mechanism: Mechanism
@@ -114,7 +112,6 @@ def cost_of(parts: AuditParts) -> Guarantee:
 
 
 def trial_design(parts: AuditParts) -> TrialDesign:
-    """The design of the trials, with the claim composed over the answers that a trial sees."""
     spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score
     asked, cost, named = parts.pairs[0].asked, cost_of(parts), spec.attack.channels
     voters, noise = mechanism.voters(spec.design.shots), vote_noise_of(mechanism)
@@ -149,7 +146,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
         independence=_independence(parts),
         code_chance=_code_chance(parts) if system and answers == 1 else None,
-        isolation=parts.pairs.tenants and spec.decision.claim is None,
+        isolation=parts.pairs.staged is not None and spec.decision.claim is None,
     )
 
 
@@ -192,8 +189,7 @@ def _independence(parts: AuditParts) -> Independence:
     """
     spec, application = parts.spec, parts.mechanism.application
     declared, shared = spec.system.answers_independent, spec.design.layout != "paired"
-    if application is not None and isinstance(application.system, SharedStore):
-        shared = True
+    shared = shared or (application is not None and application.shared)
     if declared is None:
         return "no" if shared or spec.decision.each[0] < INDEPENDENT_FROM else "assumed"
     if declared and (shared or spec.decision.claim is not None):

@@ -11,10 +11,11 @@ from typing import cast
 from leakbound.auditing.design.pairs import FILLER, PLANTED, ROLES, generator
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
+from leakbound.auditing.spec.staged import STAGED
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.systems import SharedStore, SystemMechanism, require_store
-from leakbound.systems.tenants import as_tenants
+from leakbound.systems.staged import as_staged
 from leakbound.tasks import Context, Example, Mechanism, Task, as_context
 from leakbound.tasks.named_tasks import NamedTask, task_by_name
 from leakbound.tasks.rows.datasets import (
@@ -297,36 +298,31 @@ def share_store(
             "(a fixed record takes the place of an absent canary)."
         )
     others = tuple(rows[i] for i in order[documents:])
-    return replace(adapter, system=shared), others, (FILLER,) if insertion == "replace" else ()
+    beside = (FILLER,) if insertion == "replace" else ()
+    return replace(adapter, system=shared, shared=True), others, beside
 
 
-def share_tenants(
+def share_staged(
     spec: AuditSpec, mechanism: Mechanism, rows: Context
 ) -> tuple[SystemMechanism, Context, Context]:
-    adapter = require_system(mechanism, "tenant")
-    tenants = as_tenants(adapter.system, adapter.name, adapter.calls)
+    layout = spec.design.layout
+    adapter = require_system(mechanism, layout)
+    system = as_staged(
+        adapter.system, adapter.name, adapter.calls, store=STAGED[layout].deleted
+    )  # fmt: skip
     if len(rows) < ROLES:
         raise DataError(
-            f"a pair between tenants takes {ROLES} rows, and the data has {len(rows)}; use more "
-            "data."
+            f"a pair of a {layout} design takes {ROLES} rows, and the data has {len(rows)}; use "
+            "more data."
         )
     needed = ROLES * (spec.design.pairs + 3 * spec.design.controls)
     if len(rows) < needed:
         LOG.warning(
-            "the data has %d rows, and %d pairs between tenants take %d: rows are used again, and "
+            "the data has %d rows, and %d pairs of a %s design take %d: rows are used again, and "
             "a cache of the system may answer from before, which can hide a leak. Use more rows, "
-            "or fewer --pairs.", len(rows), spec.design.pairs, needed,
+            "or fewer --pairs.", len(rows), spec.design.pairs, layout, needed,
         )  # fmt: skip
-    return replace(adapter, system=tenants), rows, ()
-
-
-def require_contexts(mechanism: Mechanism) -> None:
-    application: SystemMechanism | None = mechanism.application
-    if application is not None and not hasattr(application.system, "open"):
-        raise UsageError(
-            f"the system {application.name!r} opens sessions of tenants, and no context can be put "
-            "in place; add --between tenants, or name what takes (context, query)."
-        )
+    return replace(adapter, system=system, shared=True), rows, ()
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:

@@ -231,12 +231,14 @@ def _sentences(
 ) -> tuple[str, ...]:  # fmt: skip
     verdict, spec = conclusion.verdict, prepared.spec
     open_ = spec.decision.claim is not None and verdict == "no_violation"
+    staged = prepared.pairs.staged
     once = spec.design.layout == "session" and verdict != "inconclusive"  # a store built once
     return (
         *conclusion.sentences,
         *((unshown_sentence(guessing),) if open_ else ()),
         *reach_sentence(verdict, controls, told),
         *((ONE_BUILD,) if once else ()),
+        *((staged.law,) if staged and staged.law else ()),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 from leakbound.auditing.decide.obstacles import score_reading
 from leakbound.auditing.result.record import AuditRecord, ClaimSource
+from leakbound.auditing.spec.staged import STAGED, Staged
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
 from leakbound.models.address import model_names
@@ -27,6 +28,7 @@ AISVS = "OWASP AISVS 1.0"
 PROFILE = "NIST AI 600-1 (July 2024)"
 GUIDELINES = "NIST SP 800-226 (March 2025)"
 OPINION = "EDPB Opinion 28/2024 (17 December 2024), paragraph 55"
+GDPR = "Regulation (EU) 2016/679 (GDPR)"
 OF_CONTEXT = "records of the context, not of the training data"
 
 ACCESS = {
@@ -87,6 +89,7 @@ def references_of(result: AuditRecord) -> tuple[StandardReference, ...]:
          ("not_answered", "An audit of outputs does not examine storage, access control or how "
                           "data were collected.")),
         *_opinion(attack),
+        *_erasure(result),
     )  # fmt: skip
     return tuple(
         StandardReference(document, item, asks, status, said)
@@ -117,8 +120,14 @@ def _opinion(attack: dict[str, str]) -> Iterator[tuple[str, str, str, Said]]:
         yield OPINION, name, f"Structured testing against {name}.", answer
 
 
-def between_tenants(result: AuditRecord) -> bool:
-    return result.spec.get("layout") == "tenants"
+def _erasure(result: AuditRecord) -> Iterator[tuple[str, str, str, Said]]:
+    if (staged := steps_of(result)) is not None and staged.law:
+        asks = "Are personal data erased without undue delay, where no exemption applies?"
+        yield GDPR, "Article 17", asks, ("tried", f"{_find(result)} {staged.law}")
+
+
+def steps_of(result: AuditRecord) -> Staged | None:
+    return STAGED.get(result.spec.get("layout", ""))
 
 
 def _find(result: AuditRecord) -> str:
@@ -130,9 +139,8 @@ def _find(result: AuditRecord) -> str:
 
 
 def _store_answer(result: AuditRecord) -> Said:
-    if between_tenants(result):
-        said = "One tenant planted records, and another one asked about them. "
-        return "tried", said + _find(result)
+    if (staged := steps_of(result)) is not None:
+        return "tried", f"{staged.did} {_find(result)}"
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "tried", "Canaries were put into one store that all trials share. " + _find(result)
     return "not_tried", "Audit a store with --design session or --design one_run."
@@ -140,7 +148,7 @@ def _store_answer(result: AuditRecord) -> Said:
 
 def _accuracy(result: AuditRecord) -> Said:
     """Of random guessing: answered by its own claim alone, and never shown by a test."""
-    if not is_random_guessing(result.claim) or between_tenants(result):
+    if not is_random_guessing(result.claim) or steps_of(result):
         if result.verdict == "violation":
             return "answered", "No: this attack does better. " + _find(result)
         return "not_answered", "Another claim was tested; audit with --claim random-guessing."
@@ -181,7 +189,6 @@ SOURCES: dict[ClaimSource, str] = {
     "unknown": "",
 }
 GUESSING = "random guessing, tested on both sides"
-ISOLATION = "isolation"
 OWN = "the system's own"
 NAMED = 6  # systems, or claims, that a first line lists; of more it gives the number
 # the option that tells mechanisms of one class apart, and what is written before it
@@ -206,6 +213,7 @@ class Subject:
 
 def subject_of(result: AuditRecord) -> Subject:
     model, claim, each = result.provenance["model"], result.claim, result.spec["epsilon"]
+    staged = steps_of(result)
     return Subject(
         system=system_name(result),
         model=None if model == result.attack["mechanism"] else model,
@@ -213,7 +221,7 @@ def subject_of(result: AuditRecord) -> Subject:
         delta=claim.delta,
         claim_source=result.claim_source,
         each=None if each in (None, claim.epsilon) else each,
-        zero=ISOLATION if between_tenants(result) else GUESSING,
+        zero=GUESSING if staged is None else staged.zero,
     )
 
 
@@ -326,7 +334,7 @@ def odds_sentence(result: AuditRecord) -> str:
     if epsilon <= 0:
         return "The trials bound no leak; this does not show that there is none."
     where = "in the store" if "builds" in result.counts else "in the context"
-    where = "one that the other tenant has" if between_tenants(result) else where
+    where = where if (staged := steps_of(result)) is None else staged.whose
     return (
         f"{_what_shows(result)} can shift the odds that a person's record is {where} by a "
         f"factor of at least {odds_beside(result)[0]}."
@@ -386,7 +394,7 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
     several = spec.get("answers", 1) > 1 or int(attack.get("questions", 1)) > 1
     one_run = "builds" in result.counts
-    shared = one_run or spec.get("layout") == "session" or between_tenants(result)
+    shared = one_run or spec.get("layout") == "session" or steps_of(result) is not None
     worded = not {"text", "template"}.isdisjoint(spec.get("query") or ())  # by the user
     return (
         _AttackClass("Was a given record in the context? From the answers",

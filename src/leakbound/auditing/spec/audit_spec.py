@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from leakbound._catalogue import Catalogue, Component, is_told, option_types
 from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
+from leakbound.auditing.spec.staged import STAGED, Staged
 from leakbound.errors import UsageError, reason_of, unknown_name, why_no_file
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
@@ -194,17 +195,16 @@ class Decision(FrozenSpec):
         raise ValueError(f"confidence is {value!r}; it must be at least 0.5 and below 1.{hint}")
 
 
-class _Isolation(Decision):  # between tenants the claim is 0, unless a budget is stated
+class _StagedDecision(Decision):  # the claim is 0, unless a budget is stated
     epsilon: float = Field(default=0.0, ge=0)
     delta: float = Field(default=0.0, ge=0, lt=1)
 
 
 # flat keys of values that have the name of a group: nested, `system` and `design` are the groups
-TENANTS = "tenants"  # a layout
 ALIASES = {"system": "address", "design": "layout"}
 MOST_KEYS = 20  # of a longer list, an error says where to find it
 NAMES = {key: f"{alias} (the key {key})" for alias, key in ALIASES.items()}
-STORES = frozenset({"session", "one_run", TENANTS})  # layouts with one store
+STORES = frozenset({"session", "one_run", *STAGED})  # layouts with one store
 # what such a layout asks by default: a store answers from what it finds, so a canary looks like the
 # other records and leads to itself, and is one record more
 OF_STORES = {"query": {"kind": "recall"}, "canary": {"kind": "coded"}, "insertion": "add"}
@@ -235,8 +235,8 @@ class AuditSpec(FrozenSpec):
                 "channels are tested on paired trials, and a one_run design has none; use --design "
                 "paired or session, or leave --channels out."
             )
-        if self.design.layout == TENANTS:
-            self._require_between()
+        if (staged := STAGED.get(self.design.layout)) is not None:
+            self._require_staged(staged)
         for key, catalogue in COMPONENTS.items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
             if named is not None and named.python is None and named.kind not in catalogue:
@@ -245,17 +245,13 @@ class AuditSpec(FrozenSpec):
         if task is not None and task not in own and task_by_name(task) is None:
             raise unknown_name("the task", task, (*own, *tasks_by_name()))
 
-    def _require_between(self) -> None:
-        design, insertion = self.design, self.attack.insertion
-        fixed = {
-            "insertion": (insertion, "replace", "who has no canary has another record"),
-            "documents": (design.documents, 0, "the tenants plant canaries alone"),
-            "state_check": (design.state_check, 0, "what both tenants share is under test"),
-        }
-        for key, (value, must, why) in fixed.items():
-            if value != must:
+    def _require_staged(self, staged: Staged) -> None:
+        found = {"insertion": self.attack.insertion, **self.design.model_dump()}
+        for key, (allowed, why) in staged.keys.items():
+            if found[key] not in allowed:
                 raise UsageError(
-                    f"{key} is {value}, and in an audit between tenants {why}; leave it out."
+                    f"{key} is {found[key]}, and in a {self.design.layout} design {why}; leave it "
+                    "out."
                 )
 
     @property
@@ -312,8 +308,8 @@ def make_spec(
             raise _unknown_key(key)
         parts[KEYS[key]][key] = value
     try:
-        if parts["design"].get("layout") == TENANTS:
-            parts["decision"] = _Isolation(**parts["decision"])
+        if parts["design"].get("layout") in STAGED:
+            parts["decision"] = _StagedDecision(**parts["decision"])
         return AuditSpec(**parts)
     except ValidationError as error:
         raise UsageError(_sentences(error.errors())) from None
@@ -323,8 +319,8 @@ def _usual(given: Settings, handed: AuditQuery | None) -> Settings:
     """The attack that fits the layout, and the canary that fits a query about documents."""
     layout = given.get("layout")
     found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
-    if layout == TENANTS:  # who has no canary has another record
-        found |= {"insertion": "replace", "documents": 0, "state_check": 0.0}
+    if isinstance(layout, str) and layout in STAGED:
+        found |= {key: allowed[0] for key, (allowed, _) in STAGED[layout].keys.items()}
     query = given.get("query")
     told = query.to_config() if isinstance(query, Component) else dict(query or {})
     known = "python" not in told and told.get("kind") in QUERIES

@@ -168,11 +168,12 @@ class Design(FrozenSpec):
         description="what goes into the system message of an instruct model: the instruction, or "
         "the examples as well; none: all of a prompt is one text",
     )
-    layout: Literal["paired", "session", "one_run", "tenants"] = Field(
+    layout: Literal["paired", "session", "one_run", "tenants", "deletion"] = Field(
         default="paired",
         description="paired: a context of its own for each trial; session: one store, into which "
         "the canary of each trial is put and taken out; one_run: many canaries in one store, each "
-        "in or out by a fair coin; tenants: a tenant plants the canary, and another one asks",
+        "in or out by a fair coin; tenants: a tenant plants the canary, and another one asks; "
+        "deletion: it is planted, used and deleted before the question",
     )
     pairs: int = Field(
         default=100, ge=1, le=MOST, description="paired trials (canary in, canary out)"

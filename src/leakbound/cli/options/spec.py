@@ -148,6 +148,13 @@ GENERAL = (
         metavar="[tenants]",
     ),
     setting(
+        "--deleted",
+        "each record is planted, used and deleted before the question; claims epsilon 0 by default, "
+        "and stands for --design deletion",
+        bool,
+        None,
+    ),
+    setting(
         "--pilot",
         "finished run that --assume-hit and --assume-false-alarm are read from",
         PATH,
@@ -235,7 +242,7 @@ def overrides(
     """What the command line says, as flat keys."""
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
     preset = given.pop("preset", None)
-    given |= _layout_between(given.pop("between", None), given)
+    given |= _layout_named(given.pop("between", None), given.pop("deleted", False), given)
     given |= _rates_of_pilot(given.pop("pilot", None), given)
     named = [_assignment(text, "--system-option") for text in given.pop("system_arguments", ())]
     _require_once([name for name, _ in named])
@@ -248,13 +255,14 @@ def overrides(
     return merge_keys(with_preset(preset, merge_keys(base, found)), found)
 
 
-def _layout_between(whom: str | None, given: Mapping[str, object]) -> dict[str, str]:
-    if whom is None:
-        return {}
-    if whom != "tenants" or given.get("layout", whom) != whom:
-        what = f"--between is {whom!r}; it must be tenants"
-        raise UsageError(f"{what}, and no other --design is given beside it.")
-    return {"layout": whom}
+def _layout_named(
+    whom: str | None, deleted: bool, given: Mapping[str, object]
+) -> dict[str, object]:
+    named = ([] if whom is None else [whom]) + ["deletion"] * deleted
+    if whom not in (None, "tenants") or len({*named, given.get("layout", *named[:1])}) > 1:
+        what = f"--between is {whom!r}; it must be tenants" if whom else "--deleted is given"
+        raise UsageError(f"{what}, and no other design is given beside it.")
+    return {"layout": named[0]} if named else {}
 
 
 def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, float]:

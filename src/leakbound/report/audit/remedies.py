@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from leakbound.auditing.result.sentences import between_tenants, reads_texts
+from leakbound.auditing.result.sentences import reads_texts, steps_of
 from leakbound.systems.replies import REPLY
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ CHANGES = (
      "--epsilon {stated:g}"),
     ("", "broken guarantee", "",
      "it leaks more than its guarantee: check its sensitivity, noise and sampling", "--fresh"),
-    ("", "tenants", "", "key stores, caches and memories by tenant", "--fresh"),
+    ("", "staged", "", "{staged}", "--fresh"),
     ("seconds", "", "", "give replies a time that does not depend on rows, and share no cache",
      "--fresh"),
     ("channel", "", "", "take {channel} out of what a caller sees, or let it depend on no row",
@@ -61,7 +61,9 @@ class Remedy(NamedTuple):
 
 def remedy(result: AuditResult) -> Remedy:
     read, mechanism = _name_of_reading(result), result.attack["mechanism"]
+    staged = steps_of(result)
     known = {"channel": result.reading.channel, "stated": result.guarantee.epsilon}
+    known |= {"staged": "" if staged is None else staged.remedy}
     keys = (read, _kind(result), mechanism)
     change, options = next(
         (change, options)
@@ -85,8 +87,8 @@ def _kind(result: AuditResult) -> str:
     if stated < math.inf:
         weak = result.claim.epsilon < stated and found <= stated
         return "weak guarantee" if weak else "broken guarantee"
-    if between_tenants(result):
-        return "tenants"
+    if steps_of(result) is not None:
+        return "staged"
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "store"
     own = result.provenance["model"] == result.attack["mechanism"]  # it asks its own model

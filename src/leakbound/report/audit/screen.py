@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from leakbound.auditing.result.audit_result import BESIDE
 from leakbound.auditing.result.sentences import (
     attack_classes,
-    between_tenants,
     guesses_of,
     notes_of,
     odds_beside,
+    steps_of,
     subject_of,
     systems_words,
 )
@@ -98,6 +98,8 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
         yield "then", found.command
     if result.verdict == "inconclusive":
         yield "next", next_step(result)
+    if (staged := steps_of(result)) is not None:
+        yield "law", staged.law
 
 
 def _attacker(result: AuditResult) -> Iterator[tuple[str, str]]:
@@ -150,9 +152,10 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
     controls, counts = result.controls, result.counts
     above = (result.bound.epsilon or 0.0) > 0
     rarely = result.reason == "seen_only_in_bulk"  # a bound may be above 0 all the same
-    if between_tenants(result) and controls is not None and controls.p_value is not None:
-        both = controls.seen and controls.seen_once
-        yield f"each tenant {'sees' if both else 'does not see'} its own records"
+    staged = steps_of(result)
+    if staged is not None and controls is not None and controls.p_value is not None:
+        seen = (controls.seen, controls.seen_once)[: len(staged.controls)]
+        yield staged.checked[not all(seen)]
     elif controls is not None and (controls.seen_once or (above and not rarely)):
         yield "one planted copy seen"
     elif controls is not None and controls.p_value is not None:
@@ -189,7 +192,6 @@ ROW = re.compile(r"^   \S+(?: \S+){0,2}(?=  )", re.M)
 
 
 def in_colours(text: str, verdict: str) -> Text:
-    """The same text in colours: the verdict, its bar, and names of rows."""
     from rich.text import Text
 
     shown = Text(text)

@@ -13,9 +13,9 @@ from leakbound.auditing.result.sentences import (
     ACCESS,
     attacker_sentence,
     attacks_sentence,
-    between_tenants,
     first_line,
     odds_sentence,
+    steps_of,
     subject_of,
     system_name,
     verdict_words,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.auditing.decide.decide import ChannelResult
     from leakbound.auditing.observe.controls import ControlCheck
+    from leakbound.auditing.spec.staged import Staged
     from leakbound.stats import Estimate
 
 
@@ -53,7 +54,6 @@ IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
 def reason_sentences(result: AuditResult) -> tuple[str, ...]:
-    """Why the verdict is what it is, and what else was found."""
     findings = [
         finding.sentence
         for finding in result.findings
@@ -63,11 +63,10 @@ def reason_sentences(result: AuditResult) -> tuple[str, ...]:
 
 
 def check_sentence(result: AuditResult) -> str:
-    """What was checked before the verdict: controls, and whether the system remembers."""
     controls, state = result.controls, result.state
     found = []
-    if controls is not None and controls.p_value is not None and between_tenants(result):
-        found.append(_own_records(controls))
+    if controls is not None and controls.p_value is not None and (staged := steps_of(result)):
+        found.append(_own_records(staged, controls))
     elif controls is not None and controls.p_value is not None:
         session = result.spec.get("layout") == "session"
         what = f"a canary placed {'several times' if session else 'in every example'}"
@@ -95,17 +94,15 @@ def check_sentence(result: AuditResult) -> str:
     return " ".join(found)
 
 
-def _own_records(controls: ControlCheck) -> str:
+def _own_records(staged: Staged, controls: ControlCheck) -> str:
     each = (controls.seen, controls.combined), (controls.seen_once, controls.single)
-    (one, p_one), (other, p_other) = [
-        ("sees" if seen else "does not see", "none asked" if p is None else f"p = {p:.2g}")
-        for seen, p in each
+    said = [
+        f"{words[not seen]} ({'none asked' if p is None else f'p = {p:.2g}'})"
+        for (seen, p), words in zip(each, staged.controls, strict=False)
     ]
-    late = "" if controls.seen_late or not controls.seen else ", and no longer after the last pair"
-    return (
-        f"Controls ({controls.pairs} of each): the first tenant {one} its own records "
-        f"({p_one}){late}; the second tenant {other} its own ({p_other})."
-    )
+    if controls.seen and not controls.seen_late:
+        said[0] += ", and no longer after the last pair"
+    return f"Controls ({controls.pairs} of each): {'; '.join(said)}."
 
 
 def bound_sentence(result: AuditResult) -> str:
@@ -139,8 +136,7 @@ def _trials(result: AuditResult) -> str:
     where = f"with {result.spec['shots']} examples a context"
     if result.spec.get("layout") == "session":
         where = "in one store, into which each was put and taken out,"
-    if between_tenants(result):
-        where = "between two tenants"
+    where = where if (staged := steps_of(result)) is None else staged.trials
     text = f"{counts['pairs']} paired trials {where} and a {canary} canary"
     if copies := counts["background_copies"]:
         text += f", which also stands in {copies} other partitions of both contexts"
@@ -171,7 +167,6 @@ def channels_sentence(result: AuditResult) -> str:
 
 
 def limits_of(results: Sequence[AuditResult]) -> tuple[str, ...]:
-    """What the bounds of a report do not prove."""
     of_each = (LIMITS_OF_ONE_RUN if _one_run(result) else LIMITS for result in results)
     return tuple(dict.fromkeys(line for limits in of_each for line in limits))
 

@@ -31,6 +31,11 @@ be estimated, and a few quoted codes reject any claim. For a stated rate p > r, 
 likelihood ratio of "quoted" has an expectation of at most 1 under each such probability; ratios are
 averaged over rates with fixed weights.
 
+The order bet compares both replies of a pair, whatever they depend on, where a coin drew which
+context came first. Under (epsilon, 0), of the replies that differ in a measurement, that of one
+context has the larger one with probability e^(2 epsilon) / (1 + e^(2 epsilon)) at most, given the
+past. So it finds a count that only grows.
+
 References: Ramdas, Grünwald, Vovk and Shafer (Statistical Science 2023), for e-processes; Carlini
 et al., "The Secret Sharer" (USENIX Security 2019), for canaries with random digits.
 """
@@ -291,3 +296,57 @@ class CodeBet(LevelTest):
         no = np.where(bets, np.log((1 - rates) / (1 - np.where(bets, most, 0.0))), 0.0)
         gains = hits * yes + misses * no + np.log(WEIGHTS)[None, :, None]
         return np.asarray(scipy.special.logsumexp(gains, axis=1))
+
+
+class OrderBet(LevelTest):
+    """Anytime-valid test of `claim` by the measurement that differed most often in one direction
+    before, where a coin drew the order of each pair.
+
+    Examples:
+        >>> from leakbound.privacy import PureDP
+        >>> bet = OrderBet(PureDP(0.0))
+        >>> bet.extend([[1.0, 0.0], [0.0, 0.0], [1.0, -1.0]] * 5)
+        >>> bet.rejected, bet.counts()
+        (True, (9, 9))
+    """
+
+    def __init__(
+        self, claim: Guarantee, confidence: float = 0.95, deltas: tuple[float, ...] = (0.0,)
+    ) -> None:
+        self.claim, self.confidence = claim, confidence_level(confidence)
+        self._levels, self._signs = read_levels(claim, deltas), list[Floats]()
+
+    def extend(self, signs: npt.ArrayLike) -> None:
+        """Observe pairs in order: (pairs, measurements) signs, 1 where the reply to the canary-in
+        context has the larger one."""
+        self._signs.append(np.asarray(signs, float))
+
+    @property
+    def pairs(self) -> int:
+        return sum(map(len, self._signs))
+
+    def counts(self) -> tuple[int, int]:
+        """Pairs that were bet on rightly, of those that differed."""
+        won = self._bets()[1]
+        return int((won > 0).sum()), int((won != 0).sum())
+
+    def _bets(self) -> tuple[Floats, Floats]:
+        """(pairs,) forecasts of the larger side, and whether it was: 1, -1, or 0 for equal ones."""
+        if not self._signs:
+            return np.zeros(0), np.zeros(0)
+        signs = np.concatenate(self._signs)
+        up, down = ((side.cumsum(0) - side).astype(float) for side in (signs > 0, signs < 0))
+        rows, best = np.arange(len(signs)), np.abs(up - down).argmax(1)
+        ups, downs = up[rows, best], down[rows, best]
+        forecasts = (np.maximum(ups, downs) + 0.5) / (ups + downs + 1)
+        return forecasts, np.sign(ups - downs) * signs[rows, best]
+
+    def _paths(self, epsilons: Floats, deltas: Floats) -> Floats:
+        forecasts, won = self._bets()
+        most = np.minimum(scipy.special.expit(2 * epsilons), 1 - LEAST)[..., None]
+        stated = np.clip(forecasts, most, 1 - LEAST)  # a rate that the claim allows bets nothing
+        win, lose = np.log(stated / most), np.log1p(-stated) - np.log1p(-most)
+        gains = np.where(won > 0, win, np.where(won < 0, lose, 0.0))
+        gains = np.where((deltas == 0)[..., None] & (stated > most), gains, 0.0)
+        path = scipy.special.logsumexp(gains.cumsum(-1), axis=1)
+        return np.asarray(path - np.log(epsilons.shape[1]))

@@ -121,8 +121,9 @@ class HttpSystemConfig(HttpCall):
         """Paths of what a reply may have beside its answer and its scores."""
         return {name: getattr(self, name) for name in REPLY_PARTS}
 
-    def of_tenant(self, tenant: str) -> HttpSystemConfig:
-        return _with_headers(self, lambda call: {**call.headers, **self.tenants[tenant]})
+    def of_tenant(self, number: int) -> HttpSystemConfig:
+        own = [*self.tenants.values()][number]
+        return _with_headers(self, lambda call: {**call.headers, **own})
 
     @property
     def calls(self) -> list[HttpCall]:

@@ -36,6 +36,7 @@ from leakbound.systems.planted import (
     settle,
 )
 from leakbound.systems.protocol import PreparedStore, Reply
+from leakbound.systems.stores import TENANTS, open_over
 from leakbound.tasks import Context, Example
 
 T = TypeVar("T")
@@ -163,7 +164,6 @@ class _StoreService:
 
 
 async def for_good(work: Awaitable[R]) -> R:
-    """A store that cannot be filled or emptied is no outcome of a question."""
     try:
         return await work
     except NoAnswer as failure:
@@ -304,7 +304,6 @@ class HttpStore(PreparedStore):
         return self._service
 
     def _end(self) -> None:
-        """Let go of the connections where nothing of this object is left."""
         self._uses -= 1
         if self._uses <= 0 and self._service is not None:
             self._service.close()
@@ -312,17 +311,10 @@ class HttpStore(PreparedStore):
 
 
 class _HttpTenants(HttpStore):
-    @property
-    def tenants(self) -> tuple[str, ...]:
-        return tuple(self._config.tenants)
-
     def open_tenant(self, tenant: str) -> SimpleNamespace:
+        config = self._config.of_tenant(TENANTS.index(tenant))
         calls = replace(self._calls, journal=(kept := self._calls.journal) and kept.of(tenant))
-        store = HttpStore(self._config.of_tenant(tenant), self._transport, calls)
-        session = store.open(())
-        return SimpleNamespace(
-            plant=store.plant, ask=session.ask, remove=store.remove, close=session.close
-        )
+        return open_over(HttpStore(config, self._transport, calls), config.shown)
 
 
 class _HttpStoreSession:

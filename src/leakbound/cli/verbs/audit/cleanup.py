@@ -8,6 +8,7 @@ import click
 
 from leakbound.auditing.prepare.build import build_mechanism
 from leakbound.auditing.spec.audit_spec import make_spec
+from leakbound.auditing.spec.staged import STAGED
 from leakbound.auditing.store.folder import load_manifest
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import cli_command
@@ -16,7 +17,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.systems import CallOptions, require_store
 from leakbound.systems.journal import FILE, Journal
 from leakbound.systems.planted import remove_left
-from leakbound.systems.tenants import as_tenants
+from leakbound.systems.staged import as_staged
 
 
 @cli_command("runs/NAME")
@@ -49,9 +50,9 @@ def _remove(folder: Path, journal: Journal) -> None:
             f"{folder.name!r} is an audit of an object of Python, which is gone; remove the "
             f"records by hand, by the ids in {str(journal.file)!r}, and delete that file."
         )
-    system, calls = application.system, CallOptions(disposable=True, journal=journal)
-    if spec.design.layout == "tenants":
-        as_tenants(system, application.name, calls).remove_left()
+    system, name = application.system, application.name
+    calls = CallOptions(disposable=True, journal=journal)
+    if staged := STAGED.get(spec.design.layout):
+        as_staged(system, name, calls, store=staged.deleted).called(calls).remove_left()
     else:
-        store = require_store(application.called(calls).system, application.name)
-        remove_left(store, journal, application.name)
+        remove_left(require_store(application.called(calls).system, name), journal, name)

@@ -1,0 +1,164 @@
+"""Records that an application's sessions plant, use and remove before a question is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, cast
+
+from leakbound.errors import TargetError
+from leakbound.models.content import Private
+from leakbound.systems.callable import session_of
+from leakbound.systems.calls import Caller, CallOptions, Paced
+from leakbound.systems.planted import Records, settle
+from leakbound.systems.protocol import FunctionSession, Session, Store
+from leakbound.systems.replies import as_reply, finish
+from leakbound.systems.stores import (
+    TENANTS,
+    open_over,
+    plant_record,
+    remove_records,
+    require_parts,
+    require_store,
+)
+from leakbound.tasks import Context, Example
+
+MUST = "open_tenant(tenant) must open a session with plant(record) -> id, ask(query) and remove(id)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)  # questions are PRIVATE
+class Steps:
+    owner: int = 0  # which tenant plants the records, 0 or 1
+    asker: int = 0
+    first: int = 0  # whose session is opened first
+    uses: tuple[str, ...] = ()  # what the owner asks, so that caches and memories know the records
+    removed: bool = False  # whether the records are removed before the question
+    afresh: bool = False  # whether the session that asks is opened after all that
+
+
+class StagedContext(Private, tuple[Example, ...]):  # the records of a trial
+    steps: Steps
+
+    @classmethod
+    def of(cls, records: Context, steps: Steps) -> StagedContext:
+        found = cls(records)
+        found.steps = steps
+        return found
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Opened:
+    thing: Any  # has plant and remove
+    session: Session
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StagedSystem:
+    stateful: ClassVar[bool] = True  # whatever sessions share is in place while one asks
+    application: Any
+    name: str = "system"
+    calls: CallOptions = CallOptions()
+
+    def open(self, context: Context) -> Session:
+        # Fresh sessions: the owner plants its records and uses them, and closing removes them.
+        steps = cast(StagedContext, context).steps
+        self.calls.require_disposable(self.name)
+        journal = self.calls.journal
+        planted = Records(journal and journal.of(TENANTS[steps.owner]))
+        caller = Caller(self.calls)
+        self.remove_left()
+        with ExitStack() as ending:
+            sessions = self._sessions(steps, ending)
+            owner, store = sessions[steps.owner].session, cast(Store, sessions[steps.owner].thing)
+            removing = ExitStack()  # records are removed once
+            removing.push(lambda _, error, __: remove_records(store, planted, caller, error))
+            ending.push(removing)
+            began = time.monotonic()
+            for record in context:
+                caller.call(partial(plant_record, store, record, planted))
+            settle(time.monotonic() - began)
+            for question in steps.uses:
+                self._use(owner, question, caller)
+            if steps.removed:
+                removing.close()
+            asker = self._open(steps.asker, ending) if steps.afresh else sessions[steps.asker]
+            closing = ending.pop_all()
+        return FunctionSession(asker.session.ask, closing.close)
+
+    def _sessions(self, steps: Steps, ending: ExitStack) -> dict[int, _Opened]:
+        wanted = sorted({steps.owner, steps.asker}, key=lambda one: one != steps.first)
+        found = {at: self._open(at, ending) for at in wanted}
+        if len({id(one.thing) for one in found.values()}) < len(found):
+            raise TargetError(
+                f"the system {self.name!r} opened one session for both tenants; each tenant needs "
+                "a session of its own."
+            )
+        return found
+
+    def _open(self, tenant: int, ending: ExitStack) -> _Opened:
+        opened = finish(self.application.open_tenant(TENANTS[tenant]))
+        require_parts(
+            opened, ("plant", "remove"),
+            f"the system {self.name!r} opened {type(opened).__name__} for a tenant, which has no "
+            f"{{}}; {MUST}.",
+        )  # fmt: skip
+        session = session_of(opened, self.name)
+        ending.callback(session.close)
+        return _Opened(opened, session)
+
+    def remove_left(self) -> None:
+        # what a process that was killed had planted
+        if self.calls.journal is None or not self.calls.journal.left():
+            return
+        with ExitStack() as ending:
+
+            def remover(tenant: str) -> Callable[[str], object]:
+                opened = self._open(TENANTS.index(tenant), ending)
+                return lambda record: finish(opened.thing.remove(record))
+
+            self.calls.journal.remove_left(self.name, remover)
+
+    def _use(self, session: Session, question: str, caller: Caller) -> None:
+        # at the pace of the calls that are made after it
+        rest = 0.0 if self.calls.rate is None else 1 / self.calls.rate
+        time.sleep(rest)
+        caller.call(lambda: as_reply(session.ask(question), self.name), limited=True)
+        time.sleep(rest)
+
+    def called(self, calls: CallOptions) -> StagedSystem:
+        found = self.application
+        return replace(
+            self,
+            calls=calls,
+            application=found.called(calls) if isinstance(found, Paced) else found,
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _OneUser:  # of a store, whose records whoever asks may read
+    store: Store
+    name: str
+    calls: CallOptions = CallOptions()
+
+    def open_tenant(self, tenant: str) -> object:
+        # a store that makes its own calls begins anew: it keeps the cookies of a session
+        own = self.store.called(self.calls) if isinstance(self.store, Paced) else self.store
+        return open_over(own, self.name)
+
+    def called(self, calls: CallOptions) -> _OneUser:
+        return replace(self, calls=calls)
+
+
+def as_staged(system: object, name: str, calls: CallOptions, *, store: bool) -> StagedSystem:
+    """Sessions of tenants; where a `store` will do, of one whose records anyone may read."""
+    if store and not callable(getattr(system, "open_tenant", None)):
+        return StagedSystem(_OneUser(require_store(system, name), name, calls), name, calls)
+    require_parts(
+        system, ("open_tenant",),
+        f"the system {name!r} has no {{}}, so no tenant of it can plant a record; {MUST}, and a "
+        "YAML file needs `plant`, `remove` and `tenants` (docs/rag.md).",
+    )  # fmt: skip
+    return StagedSystem(system, name, calls)
