@@ -18,6 +18,7 @@ from leakbound.errors import DataError, UsageError
 from leakbound.systems import SystemFailed
 
 SYSTEMS = """
+import random
 def words(context, query):
     quoted = query.split('"')[1] if '"' in query else "-"
     return "yes" if any(quoted in row.text for row in context) else "no"
@@ -50,6 +51,12 @@ def on_request(context, query):
 def total(context, query):
     numbers = [int(one) for row in context for one in row.text.split() if one.isdigit()]
     return f"The sum of all notes is {sum(numbers)}."
+def questions_only(context, query):
+    hello = ["Thanks.", "Good question.", "Let me see."][random.randrange(3)]
+    if not query.startswith("What") or not query.endswith("?"):
+        return f"{hello} Please ask a question."
+    words = {*query.split()}
+    return f"{hello} {max(context, key=lambda row: len({*row.text.split()} & words)).text}"
 def refuse(context, query):
     return "I'm sorry, I can't help with that."
 def completing(context, query):
@@ -236,6 +243,10 @@ def test_the_wording_that_shows_a_single_canary_is_written() -> None:
         "repeat",
         "hex",
     )
+    # one that reads its rows for questions alone passed: no attack asked one
+    shown = run("init", "private.csv", "python:app.py:questions_only", "--force").stdout
+    assert "Tried: recall (coded canary) shows a canary that stands once" in shown
+    assert run("audit", "--config", "audit.yaml", "--pairs", "12").return_value == 1
     none = run("init", "private.csv", "python:app.py:refuse", "--force").stdout
     assert "and no reply shows a canary that stands once" in none
 
@@ -403,6 +414,15 @@ def test_a_label_is_guessed_by_its_name_first_and_dates_are_none() -> None:
 def test_dates_in_words_are_no_labels(when: str) -> None:
     name = saved("dates.jsonl", [odd(n, on=when.format(n % 4 + 1)) for n in range(60)])
     assert "the label is 'team'" in run("init", name, "python:app.py:words").stdout
+
+
+def test_rows_of_one_label_are_generated() -> None:
+    """The error named an option that init did not have."""
+    Path("one.csv").write_text("text,label\n" + "".join(f"note {i},work\n" for i in range(60)))
+    refused = run("init", "one.csv", "python:app.py:text").exception
+    assert "--task generation" in str(refused)
+    done = run("init", "one.csv", "python:app.py:text", "--task", "generation")
+    assert done.return_value == 0, done.exception
 
 
 def test_labels_that_nothing_reads_are_said_to_be_unused() -> None:

@@ -234,15 +234,17 @@ LEAST_CHANGE = 0.2
 # Pairs whose contexts are asked more than once, and how often each: the first choose readings that
 # recur and differ between neighbours, and others, asked only if there are any, test these.
 REPEATED = ((20, 4), (30, 20))
-# What users type into an application: a few words of a record, and no request that it may refuse.
+# What users type into an application: a few words of a record, and no request that it may refuse;
+# or a short question about them, as some read their rows for nothing else.
 WORDS = "a few words"
 FEW_WORDS = {"kind": "recall", "words": 8, "template": "{prefix}"}
+QUESTION = {"kind": "recall", "words": 8, "template": "What about {prefix}?"}
 WHOLE = {"kind": "given", "text": "{canary}"}
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
 # label or with a record of it, a quote of what the canary says, and questions whether it is there.
 CANDIDATES: tuple[tuple[Component, str, str], ...] = (
     (Component(kind="input_output"), "mislabeled", ""),
-    (Component.model_validate(FEW_WORDS), "coded", WORDS),
+    (Component.model_validate(QUESTION), "coded", WORDS),
     (Component.model_validate(WHOLE), "natural", "the text of a record"),
     (Component(kind="membership"), "natural", "whether a record is there"),
     (Component(kind="recall"), "coded", ""),

@@ -149,7 +149,7 @@ GENERAL = (
     ),
     setting(
         "--deleted",
-        "each record is planted, used and deleted before the question; claims epsilon 0 by default, "
+        "each record is planted, used and deleted before the question; claims epsilon 0 by default "
         "and stands for --design deletion",
         bool,
         None,

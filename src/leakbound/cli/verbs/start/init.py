@@ -20,7 +20,7 @@ from leakbound.auditing.observe.controls import check_channels
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed, open_models
-from leakbound.auditing.prepare.prepared import FEW_WORDS, Prepared, attack_name
+from leakbound.auditing.prepare.prepared import FEW_WORDS, QUESTION, Prepared, attack_name
 from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, config_text, found_fields, kept_settings
 from leakbound.cli.init.server import ServerOptions, Target, system_file, targets_of, written
@@ -53,6 +53,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     "text": (
         {"query": "recall", "canary": "coded", **FREE},
         {"query": FEW_WORDS, "canary": "coded", **FREE},
+        {"query": QUESTION, "canary": "coded", **FREE},
         {"query": "repeat", "canary": "hex", **FREE},
         {"query": "if_then_explicit", "canary": "hex", **FREE},
         {"query": "membership", "canary": "hex"},
@@ -62,6 +63,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
         {"query": "membership", "canary": "hex"},
         {"query": "recall", "canary": "coded", **FREE},
         {"query": FEW_WORDS, "canary": "coded", **FREE},
+        {"query": QUESTION, "canary": "coded", **FREE},
         {"query": "repeat", "canary": "hex", **FREE},
     ),
     "labels": ({"query": "input_output", "canary": "mislabeled"},),
@@ -88,6 +90,7 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM, MODEL or URL]")
 @option("--epsilon", "the claim for one answer [default: 1.0]", float)
 @option("--labels", "public labels, such as work,home")
+@option("--task", "generation, or a task by name [default: found by the labels]")
 @option("--input-field", "field that holds the input")
 @option("--input-template", "an input made of several fields")
 @option("--label-field", "field that holds the label")
