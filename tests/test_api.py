@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import inspect
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from leakbound._catalogue import Component
 from leakbound.api.audits import prepare_call
 from leakbound.api.parameters import AuditParameters
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
+from leakbound.attribution import load_influence
 from leakbound.auditing.spec.audit_spec import ALIASES, KEYS
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax, ZeroShot
@@ -194,3 +196,43 @@ def test_help_shows_every_parameter_of_an_audit_with_its_default() -> None:
         100, "paired", None,
     )  # fmt: skip
     assert shown.keys() - {"calls", "out"} == inspect.signature(leakbound.plan).parameters.keys()
+    assert shown == inspect.signature(leakbound.audit_async).parameters
+
+
+def test_an_audit_is_awaited_while_a_loop_goes_on(rows: Context, tmp_path: Path) -> None:
+    """In a notebook, a loop runs already, and a system of it may be asynchronous."""
+
+    async def silent(context: object, query: str) -> str:
+        await asyncio.sleep(0)
+        return "no"
+
+    async def both() -> tuple[leakbound.AuditResult, int]:
+        turns, task = 0, asyncio.ensure_future(
+            leakbound.audit_async(rows, system=silent, out=tmp_path / "a", **SMALL)
+        )  # fmt: skip
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        return task.result(), turns
+
+    awaited, turns = asyncio.run(both())
+    assert turns > 1
+    plain = leakbound.audit(rows, system=silent, out=tmp_path / "b", **SMALL)
+    assert awaited.verdict == plain.verdict
+    assert awaited.counts == plain.counts
+
+
+def test_results_print_what_they_found_and_become_frames() -> None:
+    """str(influence) was empty; numbers stand in it, and no text of the context."""
+    golden = Path(__file__).parent / "golden"
+    influence = load_influence(golden / "influence-2.json")
+    said = str(influence)
+    whole = influence.attributions[0].readings[0].grids[-1]
+    assert f"influence {whole.totals[0]:.3f} nats" in said
+    assert "48213" not in said
+    assert influence.to_frame().equals(influence.to_pandas())
+    (file,) = (golden / "audit-2").glob("report_noisy*")
+    assert leakbound.load_result(file).to_frame()["decides"].sum() == 1
+    scores = leakbound.bounds([1.0] * 60, [0.0] * 60, design="paired")
+    assert {"to_frame", "epsilon", "save"} <= {*dir(scores)}
+    assert "model_dump" not in dir(influence)

@@ -25,7 +25,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda out: face.influence(out, "q", model=MODEL), "context is PosixPath; it must be a te",
     ),
     "influence list": (
-        lambda out: face.influence(["a b"], "q", model=MODEL), "message 1 has no object; it must",
+        lambda out: face.influence(["a b"], "q", model=MODEL), "context is list; it must be a text",
     ),
     "influence query": (
         lambda out: face.influence("a b", 3, model=MODEL), "query is int; it must be a text",

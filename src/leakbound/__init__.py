@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AuditResult,
         answer,
         audit,
+        audit_async,
         audit_log,
         bounds,
         compare,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from leakbound.tasks import Example, Query, Task
 
 _API = (
-    "AuditResult", "answer", "audit", "audit_log", "bounds", "compare", "gate", "influence",
-    "load_result", "plan", "probe", "sweep", "verify",
+    "AuditResult", "answer", "audit", "audit_async", "audit_log", "bounds", "compare", "gate",
+    "influence", "load_result", "plan", "probe", "sweep", "verify",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_API, "leakbound.api"),
@@ -72,9 +73,9 @@ __all__ = [
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
     "Guarantee", "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP",
     "Query", "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer",
-    "audit", "audit_log", "bounds", "calibrate_gaussian", "canaries", "compare", "estimators",
-    "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries",
-    "scores", "sweep", "systems", "verify",
+    "audit", "audit_async", "audit_log", "bounds", "calibrate_gaussian", "canaries", "compare",
+    "estimators", "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe",
+    "queries", "scores", "sweep", "systems", "verify",
 ]  # fmt: skip
 
 

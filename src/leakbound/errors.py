@@ -13,22 +13,10 @@ if TYPE_CHECKING:
     from pydantic_core import ValidationError
 
 __all__ = [
-    "BudgetExhausted",
-    "IgnoredEntryPoint",
-    "LeakboundError",
-    "DataError",
-    "Interrupted",
-    "LimitReached",
-    "Refused",
-    "StoreError",
-    "TargetError",
-    "UsageError",
-    "findable",
-    "kind_of",
-    "reason_of",
-    "unknown_name",
-    "why_no_file",
-]
+    "BudgetExhausted", "IgnoredEntryPoint", "LeakboundError", "DataError", "Interrupted",
+    "LimitReached", "Refused", "StoreError", "TargetError", "UsageError", "findable", "kind_of",
+    "reason_of", "unknown_name", "why_no_file",
+]  # fmt: skip
 
 
 SHOWN = 40  # characters of a path that is too long

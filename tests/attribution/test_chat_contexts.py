@@ -166,7 +166,7 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
         ({"system": "{context}", "template": "{context}"}, "they must hold {context} once"),
         ({"context": TURNS}, "the model has no chat template"),
         ({"context": TURNS, "system": "Be brief."}, "shown as they are; leave out the template"),
-        ({"by": "message"}, "the context is not a chat, and --by message needs one"),
+        ({"by": "message"}, "the context is not a chat, and by message needs one"),
         ({"context": {"a": FACT, "b": FACT}, "by": "message"}, "the context is not a chat"),
     ],
 )
@@ -192,7 +192,7 @@ def test_the_command_takes_messages_and_a_system_message(tmp_path: Path) -> None
         json.dumps({**configuration, "chat_template": CHATML})
     )
     rows.write_text(json.dumps({"messages": TURNS, "response": "48213"}) + "\n")
-    args = ["--model", f"hf/{folder}", "--out", str(tmp_path / "out"), "--max-share", "0.9"]
+    args = ["--model", f"hf/{folder}", "--out", str(tmp_path / "out"), "--max-share", "0.9", "-v"]
     done = CliRunner().invoke(command, [*args, "--context", str(rows)], standalone_mode=False)
     assert done.return_value in (0, 1), done.output
     assert "Messages" in done.output

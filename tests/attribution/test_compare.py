@@ -92,6 +92,10 @@ def test_records_and_folders_are_compared(
     with pytest.raises(SystemExit) as ended:
         main(["compare", str(tmp_path / "a"), str(tmp_path / "b")])
     assert ended.value.code == 0
+    short = capsys.readouterr().out
+    assert "the whole context, λ = 1: +1.000 [1.000, 1.000] *" in " ".join(short.split())
+    with pytest.raises(SystemExit, match="0"):
+        main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "-v"])
     (line,) = [one for one in capsys.readouterr().out.splitlines() if "whole context" in one]
     assert line.split()[3:] == ["1", "1", "12", "12", "0", "+1.000", "[1.000,", "1.000]", "*"]
     with pytest.raises(SystemExit, match="2"):

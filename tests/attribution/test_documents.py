@@ -107,7 +107,9 @@ def test_a_limit_decides_the_exit_code(
     trace: Path, tmp_path: Path, limit: str, source: str | None, code: int, said: str
 ) -> None:
     named = ["--source", source] if source else []
-    done = run("--context", str(trace), "--max-share", limit, *named, "--out", str(tmp_path / "i"))
+    done = run(
+        "--context", str(trace), "--max-share", limit, *named, "--out", str(tmp_path / "i"), "-v"
+    )
     assert done.return_value == code, done.output
     shown = " ".join(done.output.split())
     assert said in shown
@@ -120,7 +122,7 @@ def test_a_limit_decides_the_exit_code(
 
 def test_a_redacted_limit_names_no_source(trace: Path, tmp_path: Path) -> None:
     done = run("--context", str(trace), "--max-share", "0.5", "--source", "staff.md", "--redact",
-               "--out", str(tmp_path / "i"))  # fmt: skip
+               "--out", str(tmp_path / "i"), "-v")  # fmt: skip
     assert done.return_value == 1
     assert "VIOLATION: The share of 'document 2'" in " ".join(done.output.split())
     for file in (tmp_path / "i").glob("*"):
@@ -184,7 +186,7 @@ def test_what_a_limit_says(record: InfluenceRecord, outcome: str, said: str) -> 
 def test_mistakes_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no context has a source 'no'"):
         limit_shares(reading([6, 4], 10), 0.5, "no")
-    with pytest.raises(UsageError, match="no named sources, and --by document needs at least two"):
+    with pytest.raises(UsageError, match="no named sources, and by document needs at least two"):
         leakbound.influence("a b", "q", by="document")
     with pytest.raises(UsageError, match="nothing was measured by unit"):
         limit_shares(load_influence(Path(__file__).parent / "golden/influence-2.json"), 0.5)

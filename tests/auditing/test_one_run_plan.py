@@ -72,8 +72,14 @@ def test_guesses_by_rank_certify_less_and_have_no_known_power() -> None:
 
 
 def test_the_command_plans_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "--system", STORE, "--design", "one_run", "--canaries", "60"]
+    with pytest.raises(SystemExit):
+        main(asked)
+    short = capsys.readouterr().out
+    assert short.startswith("? PLAN   ")
+    assert "76 calls · 60 canaries · price unknown" in short
     with pytest.raises(SystemExit) as ended:
-        main(["plan", "--system", STORE, "--design", "one_run", "--canaries", "60"])
+        main([*asked, "-v"])
     out = capsys.readouterr().out
     assert ended.value.code == 0
     assert "60 canaries in one store, which is built once; 76 questions" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -67,13 +68,18 @@ def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
         ((sound,), ("--min-power", "0.5"), 3, "no rates of the model were given"),
         ((sound,), ("--min-power", "0.5", "--factor", "9"), 2, "it must be at most 8"),
     ):
-        done = cli("gate", *runs, "--max-epsilon", "1", *args, cwd=desk)
+        done = cli("gate", "-v", *runs, "--max-epsilon", "1", *args, cwd=desk)
         assert done.returncode == code, (done.stdout, done.stderr)
         assert word in done.stdout + done.stderr
     file = tmp_path / "gate.xml"
-    done = cli("gate", few, leaky, sound, "--max-epsilon", "1", "--junit", str(file), cwd=desk)
+    every = ("gate", few, leaky, sound, "--max-epsilon", "1", "--junit", str(file))
+    assert len(cli(*every, "-v", cwd=desk).stdout.splitlines()) == 4
+    page = tmp_path / "gate.html"
+    done = cli(*every, "--html", str(page), cwd=desk)
     assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 4
+    assert re.match(r"✗ GATE   1 violation, 1 inconclusive, 1 passed: .* exit 1\n", done.stdout)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert all(Path(one).name in page.read_text() for one in (leaky, sound, few))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     (suite,) = ElementTree.parse(file).getroot()
     assert [[child.tag for child in case] for case in suite] == [["error"], ["failure"], []]
@@ -103,13 +109,13 @@ def test_a_folder_stands_for_the_finished_runs_in_it(desk: Path, tmp_path: Path)
         shutil.copytree(
             folder, tmp_path / "runs" / f"{folder.name}{'.old1' if name == 'leaky24' else ''}"
         )
-    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    done = cli("gate", "-v", "runs", "--max-epsilon", "1", cwd=tmp_path)
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done.stdout + done.stderr
     assert "give two or more" in cli("compare", "runs", cwd=tmp_path).stderr
     cut = tmp_path / "runs" / "cut-short"
     cut.mkdir()
     shutil.copy(desk / run(desk, "sound6") / "manifest.json", cut)
-    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    done = cli("gate", "-v", "runs", "--max-epsilon", "1", cwd=tmp_path)
     assert done.returncode == 3  # a gate needs every run
     assert "INCONCLUSIVE: cut-short: The run is unfinished." in done.stdout
     assert "leakbound: 1 of 2 unfinished: cut-short" in done.stderr
@@ -119,8 +125,11 @@ def test_a_folder_stands_for_the_finished_runs_in_it(desk: Path, tmp_path: Path)
 
 def test_compare_shows_a_table_and_writes_a_page(desk: Path, tmp_path: Path) -> None:
     page = tmp_path / "pages" / "compare.html"
-    done = cli("compare", run(desk, "leaky24"), run(desk, "sound24"), "--html", str(page), cwd=desk)
+    both = ("compare", run(desk, "leaky24"), run(desk, "sound24"), "--html", str(page))
+    short, done = cli(*both, cwd=desk).stdout, cli(*both, "-v", cwd=desk)
     assert done.returncode == 0, done.stderr
+    assert re.match(r"· COMPARE   .* exit 0\n   A +violation, ε ≥ \S+, claim 1 ", short)
+    assert "significant" in short
     assert "differs in" in done.stdout
     assert "true-positive rate, B minus A: -0." in done.stdout
     assert "runs compared" in page.read_text()

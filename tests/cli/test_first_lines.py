@@ -26,7 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("audit", *FEW, "--out", "many"),
         ("audit", *FEW, "--mechanism", "zero_shot", "--out", "many"),
         ("audit", *FEW, "--system", "python:app.py:answer", "--epsilon", "2", "--out", "own"),
-        ("sweep", *FEW, "--grid", "epsilon=1,2", "--out", "grid"),
+        ("sweep", "-v", *FEW, "--grid", "epsilon=1,2", "--out", "grid"),
     ):
         done = cli(*args, cwd=folder)
         assert done.returncode in (0, 1, 3), done.stderr
@@ -40,34 +40,34 @@ OF_OWN = f"{ALONE}; claim: ε = 2{STATED}"
 LINES = {
     "audit": (("audit", *FEW), "? INCONCLUSIVE   few_shot " + BUNDLED),
     "audit, a system": (("audit", *FEW, *OWN), "? INCONCLUSIVE   python:app.py:answer"),
-    "plan": (("plan", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
-    "plan, a system": (("plan", *FEW, *OWN), "PLAN: " + OF_OWN),
+    "plan": (("plan", "-v", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
+    "plan, a system": (("plan", "-v", *FEW, *OWN), "PLAN: " + OF_OWN),
     "plan, a claim": (
-        ("plan", *FEW, *VOTES, "--epsilon", "3", "--answers", "2"),
+        ("plan", "-v", *FEW, *VOTES, "--epsilon", "3", "--answers", "2"),
         f"PLAN: report_noisy_max T=2 {BUNDLED}; claim: ε = 6 at δ = 2e-05 (3 for each answer; "
         "stated by the operator)",
     ),
     "plan, guessing": (
-        ("plan", *FEW, "--claim", "random-guessing"),
+        ("plan", "-v", *FEW, "--claim", "random-guessing"),
         f"PLAN: few_shot {BUNDLED}; claim: ε = 0 at δ = 0 (random guessing, tested on both sides; "
         "stated by the operator)",
     ),
     "sweep": (
-        ("sweep", *FEW, "--grid", "epsilon=1,2"),
+        ("sweep", "-v", *FEW, "--grid", "epsilon=1,2"),
         f"SWEEP (2 inconclusive): few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
     ),
     "gate": (
-        ("gate", "one", "--max-epsilon", "1"),
+        ("gate", "-v", "one", "--max-epsilon", "1"),
         f"GATE (1 inconclusive): few_shot {BUNDLED}{DEFAULT}",
     ),
     "gate, two": (
-        ("gate", "one", "own", "--max-epsilon", "1"),
+        ("gate", "-v", "one", "own", "--max-epsilon", "1"),
         "GATE (2 inconclusive): few_shot, python:app.py:answer on pocket (test model, "
         f"not yours), the system's own model{DEFAULT}, ε = 2{STATED}",
     ),
-    "compare": (("compare", "many"), f"COMPARISON: few_shot, zero_shot {BUNDLED}{DEFAULT}"),
+    "compare": (("compare", "-v", "many"), f"COMPARISON: few_shot, zero_shot {BUNDLED}{DEFAULT}"),
     "compare, sweeps": (
-        ("compare", "grid", "grid"),
+        ("compare", "-v", "grid", "grid"),
         f"SWEEPS COMPARED: few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
     ),
     "report": (("report", "one"), f"? INCONCLUSIVE   few_shot {BUNDLED}"),
@@ -75,13 +75,13 @@ LINES = {
         ("report", "many"), f"AUDITS (2 inconclusive): few_shot, zero_shot {BUNDLED}{DEFAULT}"
     ),
     "influence": (
-        ("influence", "--text", "The door code is 48213.", "--query", "What is the door code?",
-         "--response", "48213", "--ngram", "4"),
+        ("influence", "-v", "--text", "The door code is 48213.",
+         "--query", "What is the door code?", "--response", "48213", "--ngram", "4"),
         "INFLUENCE of the context on the answers of pocket (test model, not "
         "yours)",
     ),
     "report, a sweep": (
-        ("report", "grid"),
+        ("report", "-v", "grid"),
         f"SWEEP (2 inconclusive): few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
     ),
 }  # fmt: skip

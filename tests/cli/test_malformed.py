@@ -232,7 +232,7 @@ def test_parquet_that_is_none_is_said_without_classes(desk: Path) -> None:
 
 def test_a_class_is_blamed_for_missing_arguments_only_where_it_lacks_some(desk: Path) -> None:
     address = f"python:{desk / 'app.py'}:"
-    with pytest.raises(TargetError, match=r"Give what it takes \(size\) with --system-o"):
+    with pytest.raises(TargetError, match=r"Give what it takes \(size\) with system_option"):
         leakbound.audit(system=f"{address}Sized")
     with pytest.raises(TargetError, match="without arguments") as error:
         leakbound.audit(system=f"{address}Broken")
@@ -295,10 +295,10 @@ ARGUMENTS: list[tuple[Callable[[Path], object], str]] = [
     (lambda desk: leakbound.audit([(b"x", "a")]), "the input of a row is bytes; it must be text"),
     (lambda desk: leakbound.gate(desk / "run", max_epsilon="1"), "max_epsilon is '1'; it must be"),
     (lambda desk: leakbound.gate(desk / "run", min_power="1"), "min_power is '1'; it must be a nu"),
-    (lambda desk: leakbound.plan(canaries=40), "set their number with --pairs, or use --design o"),
-    (lambda desk: leakbound.plan(settings={"documents": 5}), "leave --documents out, or use --de"),
+    (lambda desk: leakbound.plan(canaries=40), "set their number with pairs, or use design one_r"),
+    (lambda desk: leakbound.plan(settings={"documents": 5}), "leave settings[\"documents\"] out"),
     (lambda desk: leakbound.compare(5), "results is 5; it must be a list of results"),
-    (lambda desk: leakbound.compare([]), "results is empty; it must hold two results or more"),
+    (lambda desk: leakbound.compare([]), "results holds 0; it must hold two results or more"),
     (lambda desk: leakbound.load_result(5), "path is 5; it must be a run folder or a record.json"),
     (lambda desk: leakbound.Ledger(None, 1.0, 1e-5), "the ledger or key file is None; it must be"),
     (lambda desk: leakbound.Ledger(desk / "l", 1.0, 1e-5, key=5), "the ledger or key file is 5"),

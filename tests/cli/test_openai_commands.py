@@ -157,10 +157,8 @@ def test_a_plan_contacts_nobody_and_bounds_the_cost() -> None:
     parrot = Parrot()
     with running(parrot) as there:
         words = ("plan", "--model", "openai/any", "--base-url", there, "--pairs", "5")
-        assert "cost: unknown" in run(*words, code=0).stdout
-        assert (
-            "cost: at most $" in run(*words, "--price-in", "1", "--price-out", "2", code=0).stdout
-        )
+        assert "price unknown" in run(*words, code=0).stdout
+        assert " · at most $" in run(*words, "--price-in", "1", "--price-out", "2", code=0).stdout
     assert not parrot.prompts
 
 

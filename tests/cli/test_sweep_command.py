@@ -94,7 +94,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
         "--out",
         "found",
     )
-    code, out, err = cli(folder, *command)
+    code, out, err = cli(folder, *command, "-v")
     assert code == 3, err
     calls = re.search(r"Model calls of this command: (\d+)\.", out)
     assert calls is not None
@@ -105,7 +105,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     assert [point["changes"]["epsilon"] for point in record["points"]] == [1, 1, 2, 2, 4, 4]
     assert int(calls[1]) == record["points"][0]["model_calls"] + 3 * 2 + 3 * 2
 
-    code, again, _ = cli(folder, *command)
+    code, again, _ = cli(folder, *command, "-v")
     assert code == 3
     assert "Model calls of this command: 0." in again
     page = (folder / "found" / "sweep.html").read_text()
@@ -141,7 +141,8 @@ def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
     assert not (folder / "calls.txt").exists()
     code, out, _ = cli(folder, *grid, "--skip-invalid")
     assert code == 1
-    assert out.startswith("SWEEP (1 violation, 1 refused): ")
+    assert out.startswith("✗ SWEEP   python:system.py:answer")
+    assert "1 violation, 1 refused · " in out
 
 
 @pytest.mark.parametrize(
@@ -202,8 +203,8 @@ def test_points_whose_server_is_gone_are_reported_with_the_code_of_the_failure(
         "gone",
     )
     assert code == 4, err
-    assert out.startswith("SWEEP (2 failed): ")
-    assert out.count("failed: ε=") == 2
+    assert out.startswith("? SWEEP   ")
+    assert "   points           2 failed · " in out
     assert "2 failed" in (folder / "gone" / "sweep.html").read_text()
     record = json.loads((folder / "gone" / "sweep.json").read_text())
     assert (record["points"], len(record["missing"])) == ([], 2)

@@ -74,8 +74,8 @@ def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
     for command, code, word in (
         (("verify", "runs"), 0, "AS WRITTEN: "),
         (("report", "runs"), 0, "Report: "),
-        (("compare", "runs"), 0, "differs in"),
-        (("gate", "runs", "--max-epsilon", "1"), 1, "PASSED: "),
+        (("compare", "-v", "runs"), 0, "differs in"),
+        (("gate", "-v", "runs", "--max-epsilon", "1"), 1, "PASSED: "),
     ):
         done = cli(*command, cwd=runs.parent)
         assert done.returncode == code, (command, done.stdout, done.stderr)
@@ -134,7 +134,7 @@ def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path
     assert f"NOT AS WRITTEN: {record.parent.name}\n  record.json is missing" in done.stdout
     assert done.stdout.count("NOT AS WRITTEN") == 1
     why = f"{record.parent.name}' was finished, and its record.json was removed"
-    done = cli("gate", "--max-epsilon", "1", "runs", cwd=tmp_path)
+    done = cli("gate", "-v", "--max-epsilon", "1", "runs", cwd=tmp_path)
     assert (done.returncode, why in done.stdout) == (1, True)  # a violation of another run stays
     assert "VIOLATION: " in done.stdout
     done = cli("report", "runs", cwd=tmp_path)
@@ -162,14 +162,14 @@ def test_no_result_of_a_folder_is_passed_over(runs: Path, tmp_path: Path) -> Non
     sound = [p for p in mixed.iterdir() if "sound" in p.name or p == record.parent]
     for unwanted in set(mixed.iterdir()) - set(sound):
         shutil.rmtree(unwanted) if unwanted.is_dir() else unwanted.unlink()
-    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    done = cli("gate", "-v", "runs", "--max-epsilon", "1", cwd=tmp_path)
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert "GATE (1 violation, 1 passed)" in done.stdout
     record.write_text("{}")
-    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    done = cli("gate", "-v", "runs", "--max-epsilon", "1", cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert record.parent.name in done.stderr
-    assert "GATE (1 passed, 1 inconclusive)" in done.stdout
+    assert "GATE (1 inconclusive, 1 passed)" in done.stdout
     (record.parent / "trials.sqlite").write_text("no database")
     record.unlink()
     for command, code in (("verify",), 1), (("report",), 2), (("gate", "--max-epsilon", "1"), 2):

@@ -34,9 +34,9 @@ PUBLIC = {
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
     "Guarantee", "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP",
     "Query", "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer",
-    "audit", "audit_log", "bounds", "calibrate_gaussian", "canaries", "compare", "estimators",
-    "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries",
-    "scores", "sweep", "systems", "verify",
+    "audit", "audit_async", "audit_log", "bounds", "calibrate_gaussian", "canaries", "compare",
+    "estimators", "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe",
+    "queries", "scores", "sweep", "systems", "verify",
 }  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def test_a_named_key_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyP
 def test_prompts_go_over_plain_http_on_this_machine_only(url: str) -> None:
     with pytest.raises(UsageError, match="--insecure"):
         Endpoint((url,))
-    with pytest.raises(UsageError, match="--insecure"):
+    with pytest.raises(UsageError, match="or insecure if you trust"):
         probe("openai/m", base_url=url)
     assert Endpoint((url,), insecure=True).urls == (url,)
     for local in ("http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:1/v1"):

@@ -27,9 +27,11 @@ from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
 import leakbound
 from leakbound.attribution import load_influence
 from leakbound.gating.compare import compare_results
+from leakbound.gating.gate import Gate, check_gate
 from leakbound.models import Scripted
 from leakbound.report import page
 from leakbound.report.decisions.comparison import comparison_page
+from leakbound.report.export.gate_files import gate_page
 from leakbound.report.influence.page import influence_page
 from leakbound.report.pages import GLOSSARY, terms_on
 from leakbound.report.sweep.page import sweep_page
@@ -39,8 +41,8 @@ from leakbound.sweeping import SweepRecord, load_sweep
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECIPES = ("recipes", "reproduce")
 NAMES = (
-    *("audit", "audits", "comparison", "free", "influence", "runs", "study", "sweep", "unread"),
-    *RECIPES,
+    *("audit", "audits", "comparison", "free", "gate", "influence", "runs", "study", "sweep"),
+    *("unread", *RECIPES),
 )
 WITH_SCRIPT = {"influence", "runs", "sweep"}
 TEXT = ("p", "td", "th", "h1", "h2", "li", "dd", "summary", "figcaption", "button", "svg text")
@@ -113,12 +115,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     free = leakbound.audit(data, system=quoting, pairs=6, out=out / "free", query="repeat",
                            task="generation", store_text="all")  # fmt: skip
     unread = leakbound.audit(data, system=unreadable, pairs=20, out=out / "unread")
+    limit = Gate(1.0, no_violation=True)
+    gated = [check_gate(one, limit) for one in (*results, own)]
     recipe = load_recipes()["contextleak/table1"]
     measured = (MeasuredValue("llama subj, ε = 1", "μ", 1.0, "1.0"),)
     influence = load_influence(GOLDEN / "influence-2.json")
     return {
         "audit": page([own]), "free": page([free]), "audits": page(results, "Two systems"),
         "comparison": comparison_page(compare_results(results)),
+        "gate": gate_page(gated, [*results, own], limit),
         "influence": influence_page(influence),
         "recipes": recipes(), "runs": View([out, out / "own", out / "free"]).index(),
         "reproduce": Reproduction(recipe, measured, "no model: exact").html(),
@@ -219,6 +224,28 @@ def test_a_page_is_accessible_and_readable_at_every_width(
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     sent = [m["message"] for m in browser.get_log("performance")]
     assert not [m for m in sent if "requestWillBeSent" in m and '"http' in m]
+
+
+FOLDED = """return [...document.querySelectorAll("details:not([open])")]
+    .filter(one => one.offsetParent)
+    .map(one => one.offsetHeight - one.querySelector("summary").offsetHeight)"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["audit", "gate"])
+def test_what_is_folded_is_printed(
+    pages: dict[str, str], name: str, browser: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "page.html").write_text(pages[name])
+    browser.get((tmp_path / "page.html").as_uri())
+    shown = browser.execute_script(FOLDED)
+    assert shown
+    assert max(shown) <= 8  # margins
+    try:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert min(browser.execute_script(FOLDED)) > 15
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from leakbound.auditing.result.audit_result import Finding
 from leakbound.auditing.result.record import TrialView
 from leakbound.report import page, summary
 from leakbound.report.audit.remedies import CHANGES, LEAKED, remedy
-from leakbound.report.audit.screen import in_colours
+from leakbound.report.screen import in_colours
 from leakbound.stats import BoundReading
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "audit-2"
@@ -63,7 +63,7 @@ def test_what_no_reading_shows_has_its_size_and_share() -> None:
     update = {"verdict": "no_violation", "reason": "context_unused", "use": use}
     said = " ".join(summary(RECORD.model_copy(update=update)).split())
     assert "no reading changed its rate by 0.46 or more" in said
-    assert "a leak in under 28% of replies would be missed" in said
+    assert "a rule that none follows, or in under 28% of replies, would be missed" in said
     assert "Another attack might find a violation" in said
 
 
@@ -79,7 +79,7 @@ def test_every_reason_fits_the_screen(reason: str, width: int) -> None:
     assert reason.replace("_", " ") in " ".join(text.split())
     assert "1 more: -v" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= max(32, min(width, 80))
-    assert in_colours(text, "inconclusive").plain == text
+    assert in_colours(text).plain == text
 
 
 def test_findings_are_said_or_named() -> None:

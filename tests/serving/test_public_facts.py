@@ -55,7 +55,7 @@ def test_no_label_is_taken_from_private_rows(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=UNNAMED):
         leakbound.answer("what is this", rows(), **given)
-    with pytest.raises(DataError, match=r"--labels \(urgent,other\)") as refused:
+    with pytest.raises(DataError, match=r"with labels \(urgent,other\)") as refused:
         leakbound.answer("what is this", ONE_ODD_ROW, labels=LABELS, **given)
     assert SECRET not in str(refused.value)
     assert prompts == []

@@ -56,11 +56,12 @@ def test_common_points_are_compared_with_joint_intervals(folder: Path) -> None:
 def test_the_command_prints_a_line_for_each_point(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for option in ((), ("--json",)):
+    for option in ((), ("-v",), ("--json",)):
         with pytest.raises(SystemExit) as ended:
             main(["compare", str(folder / "leaky"), str(folder / "blind"), *option])
         assert ended.value.code == 0
     said = capsys.readouterr().out
+    assert " only in B\n" in said
     assert "-1.000 [-1.000, -" in said
     assert "Only in B: shots=7, seed 0." in said
     assert '"kind": "sweeps"' in said

@@ -63,7 +63,7 @@ def test_the_command_merges_shards_of_a_sweep(
     with pytest.raises(SystemExit) as ended:
         main(["merge", str(parts / "a"), str(parts / "b"), "--out", str(tmp_path / "m")])
     assert ended.value.code == 3
-    assert "SWEEP (6 " in capsys.readouterr().out
+    assert "   points           6 " in capsys.readouterr().out
     assert (tmp_path / "m" / "sweep.html").is_file()
 
 

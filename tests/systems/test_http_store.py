@@ -157,7 +157,7 @@ def test_a_service_that_is_not_given_up_is_left_as_it_was(
     """Before, rows that it held already were deleted at the end."""
     rows = [(text, "ab"[at % 2]) for at, (text, _) in enumerate(ROWS)]
     size: dict[str, Any] = {"canaries": 10} if design == "one_run" else {"pairs": 6}
-    with pytest.raises(UsageError, match="--disposable-store"):
+    with pytest.raises(UsageError, match=r"so with calls=CallOptions\(disposable=True\)"):
         leakbound.audit(
             rows, system=address(notes, tmp_path), design=design, epsilon=1, out=tmp_path, **size
         )

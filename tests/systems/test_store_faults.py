@@ -73,7 +73,7 @@ def store_of(memory: Memory) -> IndexStore:
     return found.called(DISPOSABLE)
 
 
-REFUSED = "the audit cannot see that.* --disposable-store"
+REFUSED = r"the audit cannot see that.* say so with calls=CallOptions\(disposable=True\)"
 
 
 @pytest.mark.parametrize("documents_", [None, 0])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakbound.api.kinds import as_model, require_numbers
+from leakbound.api.kinds import as_model, in_python, require_numbers
 from leakbound.api.parameters import MechanismName, Rows
 from leakbound.auditing.prepare.rows import public_task, require_public, rows_given, task_of
 from leakbound.auditing.spec.audit_spec import make_spec
@@ -23,6 +23,7 @@ from leakbound.serving.ledger import DATASET, Ledger
 from leakbound.tasks import Mechanism, Task, require_mechanism
 
 
+@in_python
 def answer(
     query: str,
     rows: Rows,
@@ -103,6 +104,7 @@ def build(name: str, epsilon: float, delta: float, facts: PublicFacts | None = N
     return made
 
 
+@in_python
 def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:
     """Ask a model about public texts, and record what it really supports.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Unpack, cast
 from leakbound._catalogue import Component
 from leakbound._members import require_members
 from leakbound._sources import code_of
-from leakbound.api.kinds import require_numbers, require_path
+from leakbound.api.kinds import in_python, require_numbers, require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack, AuditQuery, Canary, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
@@ -36,6 +37,7 @@ from leakbound.systems import CallOptions, SystemMechanism, as_system
 from leakbound.tasks import Context, Task, require_mechanism
 
 
+@in_python
 def audit(
     rows: Rows | None = None,
     *,
@@ -142,6 +144,33 @@ def audit(
     return run_audit(prepared, folder, ask=runner_of(prepared, calls, folder))[0]
 
 
+async def audit_async(
+    rows: Rows | None = None,
+    *,
+    system: UserSystem | None = None,
+    settings: Mapping[str, object] | None = None,
+    calls: CallOptions | None = None,
+    out: str | Path = "runs",
+    **parameters: Unpack[AuditParameters],
+) -> AuditResult:
+    """`audit` with these parameters in another thread, so that an event loop goes on meanwhile.
+
+    Example:
+        >>> import asyncio, leakbound, tempfile
+        >>> rows = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
+        >>> async def silent(context, query):
+        ...     return "no"
+        >>> asyncio.run(
+        ...     leakbound.audit_async(rows, system=silent, pairs=4, out=tempfile.mkdtemp())
+        ... ).verdict
+        'inconclusive'
+    """
+    return await asyncio.to_thread(
+        audit, rows, system=system, settings=settings, calls=calls, out=out, **parameters
+    )
+
+
+@in_python
 def plan(
     rows: Rows | None = None,
     *,
@@ -374,4 +403,5 @@ def system_name(system: object) -> str:
 
 
 show_parameters(audit)
+show_parameters(audit_async)
 show_parameters(plan)

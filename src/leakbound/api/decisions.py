@@ -16,7 +16,7 @@ from leakbound.api.audits import (
     require_relation,
     system_name,
 )
-from leakbound.api.kinds import require_path
+from leakbound.api.kinds import in_python, require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack
 from leakbound.attribution import (
@@ -175,6 +175,7 @@ def _options(thing: object) -> list[tuple[str, object]]:
 Result = AuditResult | str | Path
 
 
+@in_python
 def sweep(
     grid: Mapping[str, Sequence[object]],
     settings: Mapping[str, object] | None = None,
@@ -236,6 +237,7 @@ def sweep(
     return Sweep(planned, folder, opens, lambda prepared: runner_of(prepared, calls, folder)).run()
 
 
+@in_python
 def compare(
     results: Sequence[Result | InfluenceRecord],
 ) -> Comparison | SweepComparison | InfluenceComparison:
@@ -254,11 +256,12 @@ def compare(
         UsageError: For fewer than two results, for more than two sweeps or influence records, and
             for two kinds.
     """
-    if isinstance(results, str | Path) or not isinstance(results, Iterable):
+    one = isinstance(results, str | Path | AuditResult | InfluenceRecord)
+    if one or not isinstance(results, Iterable):
         raise UsageError(f"results is {results!r}; it must be a list of results or run folders.")
     results = tuple(results)
-    if not results:
-        raise UsageError("results is empty; it must hold two results or more.")
+    if len(results) < 2:
+        raise UsageError(f"results holds {len(results)}; it must hold two results or more.")
     kinds = {kind_of_record(one) for one in results}
     if kinds <= {"audit"}:
         return compare_results([_load(one) for one in results])  # type: ignore[arg-type]
@@ -289,6 +292,7 @@ def _influence(one: object) -> InfluenceRecord:
     return one if isinstance(one, InfluenceRecord) else load_influence(str(one))
 
 
+@in_python
 def gate(
     result: Result,
     *,
@@ -327,6 +331,7 @@ def _load(result: Result) -> AuditResult:
     return load_result(require_path("a result", result, "an AuditResult, or its run folder"))
 
 
+@in_python
 def verify(run: str | Path, *, anchors: Sequence[str] = ()) -> Verification:
     """Compute every digest of a finished run again; no model is asked.
 

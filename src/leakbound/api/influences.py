@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from leakbound.api.kinds import as_model
+from leakbound.api.kinds import as_model, in_python
 from leakbound.attribution import (
     Case,
     InfluenceRecord,
@@ -27,6 +27,7 @@ UnitName = Literal["sentence", "line", "paragraph", "document", "message"] | Uni
 NGRAMS = (1, 8)
 
 
+@in_python
 def influence(
     context: str | Mapping[str, str] | Sequence[Mapping[str, str]],
     query: str = "",
@@ -102,21 +103,12 @@ def influence(
     if max_share is not None and sources not in kinds and not isinstance(context, str):
         kinds = (sources, *kinds)
     settings = InfluenceSettings(
-        ngrams=(() if kinds else NGRAMS) if ngrams is None else ngrams,
-        stride=stride,
+        ngrams=(() if kinds else NGRAMS) if ngrams is None else ngrams, by=kinds,
         lams=lam if isinstance(lam, tuple) else (lam,),
-        temperature=temperature,
-        max_tokens=max_tokens,
-        seed=seed,
-        by=kinds,
         method=method or ("leave-one-out" if max_share is None else "shapley"),
-        sets=sets,
-        top=top,
-        draw=draw,
-        entropy=entropy,
-        template=template,
-        system=system,
-    )
+        stride=stride, temperature=temperature, max_tokens=max_tokens, seed=seed, sets=sets,
+        top=top, draw=draw, entropy=entropy, template=template, system=system,
+    )  # fmt: skip
     record = attribute([_case(context, query, response)], opened, settings)
     return record if max_share is None else limit_shares(record, max_share, source)
 
@@ -140,7 +132,7 @@ def _case(
             raise UsageError(f"{name} is {type(value).__name__}; it must be a text.")
     if isinstance(context, str):
         return Case(context, query, response)
-    if isinstance(context, list | tuple):
+    if isinstance(context, list | tuple) and not any(isinstance(one, str) for one in context):
         return case_of_messages(context, query, response)
     if not isinstance(context, Mapping):
         raise UsageError(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
-from leakbound.auditing.spec.audit_spec import GROUPS
-from leakbound.errors import UsageError, findable
+from leakbound.auditing.spec.audit_spec import GROUPS, KEYS
+from leakbound.errors import LeakboundError, UsageError, findable
 from leakbound.models import Model, open_model
 from leakbound.models.address import require_model
 
@@ -18,6 +22,31 @@ _NUMBERS = {
     for name, field in group.model_fields.items()
     if field.annotation in _KINDS
 } | {"budget": "a number"}
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OTHERS = {"between": "design"}  # in Python
+OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(; in Python, )?")
+
+
+def in_python(function: Callable[P, R]) -> Callable[P, R]:
+    """Errors of its calls name parameters, or keys of settings, where they name options."""
+
+    def name_of(option: re.Match[str]) -> str:
+        name = OTHERS.get(option[1], option[1].replace("-", "_"))
+        plain = name in inspect.signature(call).parameters or name not in KEYS
+        return "" if option[2] else name if plain else f'settings["{name}"]'
+
+    @functools.wraps(function)
+    def call(*args: P.args, **given: P.kwargs) -> R:
+        try:
+            return function(*args, **given)
+        except LeakboundError as error:
+            error.args = (OPTION.sub(name_of, str(error)), *error.args[1:])
+            raise
+
+    return call
 
 
 def require_numbers(given: Mapping[str, object]) -> None:

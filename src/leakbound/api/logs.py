@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import numpy.typing as npt
 
+from leakbound.api.kinds import in_python
 from leakbound.auditing import Claim
 from leakbound.auditing.logs import LogAudit, audit_logs, load_outputs, load_texts
 from leakbound.errors import UsageError
@@ -26,6 +29,7 @@ from leakbound.stats.curves.curves import clean_scores
 TextSource = str | Path | Iterable[str]
 
 
+@in_python
 def audit_log(
     used: TextSource, held_out: TextSource, outputs: TextSource, *,
     fields: Sequence[str] = (), output_field: str | None = None, confidence: float = 0.95,
@@ -85,6 +89,7 @@ def _texts(given: object, name: str) -> list[str]:
     return texts
 
 
+@in_python
 def bounds(
     scores_in: npt.ArrayLike, scores_out: npt.ArrayLike, *, design: ScoreDesign | None = None,
     epsilon: float | None = None, delta: float = 0.0,
@@ -149,6 +154,12 @@ def bounds(
         )
     sign = -1.0 if lower_is_member else 1.0
     one, other = clean_scores("scores_in", scores_in), clean_scores("scores_out", scores_out)
+    for name, shape in (("scores_in", np.shape(scores_in)), ("scores_out", np.shape(scores_out))):
+        if math.prod(shape[1:]) != 1:
+            raise UsageError(
+                f"{name} has the shape {shape}; it must be (n,), one score of each trial, such as "
+                "probabilities[:, 1]."
+            )
     trials = ScoredTrials(sign * one, sign * other, design, in_order)
     if controls is not None and not (isinstance(controls, Sequence) and len(controls) == 2):
         raise UsageError(

@@ -347,6 +347,21 @@ class InfluenceRecord(_Frozen, JsonRecord):
         """
         return data_frame(dict(zip(COLUMNS, line, strict=True)) for line in lines(self))
 
+    to_frame = to_pandas
+
+    def __str__(self) -> str:
+        """The influence of each whole context, and the limit, without any text."""
+        found = [f"InfluenceRecord of {len(self.attributions)} answers of {self.model}"]
+        for at, one in enumerate(self.attributions, 1):
+            for reading in one.readings:
+                whole = reading.grids[-1]
+                losses = f"ex-post privacy loss ε {whole.ex_post_privacy_losses[0]:.3f}"
+                found.append(f"context {at}, λ = {reading.lam:g}: influence "
+                             f"{whole.totals[0]:.3f} nats, {losses}")  # fmt: skip
+        if (limit := self.share_limit) is not None:
+            found.append(f"{limit.outcome}: share {limit.share:.3f}; allowed {limit.max_share:g}")
+        return "\n  ".join(found)
+
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """The model and the number of contexts."""
         return (("model", self.model), ("contexts", len(self.attributions)))

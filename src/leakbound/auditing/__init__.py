@@ -12,11 +12,5 @@ from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
 from leakbound.estimators import Claim
 
 __all__ = [
-    "AuditResult",
-    "AuditSpec",
-    "Claim",
-    "load_result",
-    "make_spec",
-    "prepare",
-    "run_audit",
-]
+    "AuditResult", "AuditSpec", "Claim", "load_result", "make_spec", "prepare", "run_audit",
+]  # fmt: skip

@@ -19,7 +19,7 @@ from typing import TextIO
 
 import click
 
-from leakbound.cli.screen.output import data_messages, say, write_any_text
+from leakbound.cli.screen.output import data_messages, emit_error, say, write_any_text
 from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError, unknown_name
 
 SECTIONS = {
@@ -130,7 +130,10 @@ def main(args: list[str] | None = None) -> None:
     write_any_text()
     with _terminable(), data_messages(), warnings.catch_warnings():
         warnings.showwarning = _show
-        code = _code_of(args)
+        code, message = _code_of(args)
+        if message:
+            say(f"leakbound: {message}", err=True)
+            emit_error(sys.argv[1:] if args is None else args, code, message)
     sys.exit(code)
 
 
@@ -148,29 +151,30 @@ def _show(
         _show_elsewhere(message, category, filename, lineno, file, line)
 
 
-def _code_of(args: list[str] | None) -> int:
+def _code_of(args: list[str] | None) -> tuple[int, str]:
+    """The exit code of a command, and the sentence of a mistake."""
     try:
         code = group.main(args, prog_name="leakbound", standalone_mode=False)
     except LeakboundError as error:
-        return _fail(str(error), error.exit_code)
+        return error.exit_code, str(error)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return error.exit_code
+        return error.exit_code, ""
     except click.UsageError as error:
-        return _fail(_usage(error), error.exit_code)
+        return error.exit_code, _usage(error)
     except click.ClickException as error:
-        return _fail(error.format_message(), error.exit_code)
+        return error.exit_code, error.format_message()
     except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted; a run that began is kept, and the same command resumes it.", 130)
+        return 130, "interrupted; a run that began is kept, and the same command resumes it."
     except BaseException as error:  # a crash must never end with the code of a verdict
         if _is_unread(error):
-            return UNREAD
+            return UNREAD, ""
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            return _fail("no space is left on the disk; free some, and run the command again.", 70)
+            return 70, "no space is left on the disk; free some, and run the command again."
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            return _fail("a path is longer than the file system allows; name a shorter one.", 2)
-        return _report_crash(error)
-    return code if isinstance(code, int) else 0
+            return 2, "a path is longer than the file system allows; name a shorter one."
+        return 70, _crash_words(error)
+    return code if isinstance(code, int) else 0, ""
 
 
 def _usage(error: click.UsageError) -> str:
@@ -203,20 +207,14 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _report_crash(error: BaseException) -> int:
-    """Report where it happened, without the message, which may hold private text."""
+def _crash_words(error: BaseException) -> str:
+    """Where it happened, without the message, which may hold private text."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     if os.environ.get("LEAKBOUND_DEBUG"):
         traceback.print_exception(error)
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
-    return _fail(
+    return (
         f"internal error: {type(error).__name__} in {where}. "
         "This is a fault of leakbound, not a verdict. Set LEAKBOUND_DEBUG=1 for the traceback (it "
-        "may show private text), and report it.",
-        70,
+        "may show private text), and report it."
     )
-
-
-def _fail(sentence: str, code: int) -> int:
-    say(f"leakbound: {sentence}", err=True)
-    return code

@@ -70,7 +70,7 @@ class ScoredTrials:
             raise UsageError(
                 f"there are {len(self.member)} member and {len(self.nonmember)} non-member scores; "
                 "paired trials have one of each per pair. If the trials are not paired, say so "
-                'with design="unpaired" (--design unpaired).'
+                "with --design unpaired."
             )
         if self.design == "one_run" and self.in_order:
             raise UsageError("one_run has no order of trials; remove --in-order.")

@@ -6,9 +6,10 @@ Lower bounds decide, and a run that could have rejected nothing does not pass.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from leakbound._records import Card
 from leakbound.auditing.decide.obstacles import unshown_sentence
@@ -90,6 +91,16 @@ class GateResult(Card):
     why: str
 
 
+class Rule(NamedTuple):
+    """What a gate asks of a run, what the run has, and what follows where it fails, and why."""
+
+    name: str
+    value: str
+    limit: str
+    outcome: Outcome
+    why: str
+
+
 def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     """Hold a finished run against a gate: a violation before inconclusive, before passed.
 
@@ -98,12 +109,8 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     Raises:
         UsageError: If the gate asks for a power that is known against another claim only.
     """
-    why = _above(result, gate)
-    if why:
-        return GateResult(result.name, "violation", why)
-    why = _unshown(result, gate)
-    if why:
-        return GateResult(result.name, "inconclusive", why)
+    if failed := next((one for one in rules(result, gate) if one.why), None):
+        return GateResult(result.name, failed.outcome, failed.why)
     bound = result.bound
     guessing = is_random_guessing(result.claim)
     open_ = unshown_sentence(result.guessing_power) if guessing else "Another attack might."
@@ -134,61 +141,77 @@ def power(result: AuditResult, factor: float) -> tuple[float, float] | None:
     return max((row for row in result.power if row[0] <= factor * (1 + 1e-9)), default=None)
 
 
-def _above(result: AuditResult, gate: Gate) -> str:
-    """Why a lower bound forbids it; empty if none does."""
-    if result.verdict == "violation":
-        return _first(result)
-    known = [e for e in result.estimates if e.method == "exact" and e.kind == "lower_bound"]
-    exact = known if (result.guarantee.epsilon < math.inf) else []
-    if _of_another_claim(result, gate):
-        return ""
-    for bound in (result.bound, *exact):
-        if (bound.epsilon or 0.0) > gate.max_epsilon:
-            shown, limit = beside(bound.epsilon, gate.max_epsilon)
-            return f"The lower bound {shown} ({bound.method}) is above {limit}."
-    return ""
+def rules(result: AuditResult, gate: Gate) -> list[Rule]:
+    """What decides, in its order; power is read where all else holds."""
+    found = [*_rules(result, gate)]
+    if gate.min_power is not None and not any(one.why for one in found):
+        why, value = _weak(result, gate, gate.min_power), _power_words(result, gate)
+        limit = f"at least {gate.min_power:g}"
+        found.append(Rule("power", value or "not known", limit, "inconclusive", why))
+    return found
 
 
-def _first(result: AuditResult) -> str:
-    sentence = result.sentences[0]
-    return sentence[0].upper() + sentence[1:]
-
-
-def _unshown(result: AuditResult, gate: Gate) -> str:
-    """Why the run does not speak for the gate; empty if it does."""
+def _rules(result: AuditResult, gate: Gate) -> Iterator[Rule]:
+    claim, limit, verdict = result.claim, gate.max_epsilon, result.verdict
     by_claim, most = _by_claim(result, gate), result.largest_certifiable.epsilon
-    if _of_another_claim(result, gate):
-        return (
+    needed = by_claim or gate.no_violation
+    own, must = verdict.replace("_", " "), "no violation" + ", or too few trials" * (not needed)
+    why = _first(result) if verdict == "violation" else ""
+    yield Rule("verdict", own, must, "violation", why)
+    other = _of_another_claim(result, gate)
+    yield from _bounds(result, limit, other)
+    if other:
+        why = (
             f"The lower bound {cut(result.bound.epsilon)} is that of all "
             f"{result.counts['answers']} answers of a one_run design, and is held against no limit "
             "for one answer; audit with --claim-for run and gate on that claim, or audit with "
             "--design session."
         )
-    if result.claim.delta > gate.max_delta:
-        return (
-            f"The claim is at delta {result.claim.delta:g}: a system may give a record away so "
-            f"often at any epsilon. The gate allows a delta of at most {gate.max_delta:g}; audit "
-            "with a smaller --delta, or allow more with --max-delta."
+        yield Rule("claim", "for each answer", "for the whole run", "inconclusive", why)
+    why = "" if claim.delta <= gate.max_delta else (
+        f"The claim is at delta {claim.delta:g}: a system may give a record away so "
+        f"often at any epsilon. The gate allows a delta of at most {gate.max_delta:g}; audit "
+        "with a smaller --delta, or allow more with --max-delta."
+    )  # fmt: skip
+    most_delta = f"at most {gate.max_delta:g}"
+    yield Rule("δ of the claim", f"{claim.delta:g}", most_delta, "inconclusive", why)
+    if verdict != "violation":
+        too_few = result.reason == "too_few_trials" and _sees(result) and not needed
+        why = "" if verdict == "no_violation" or too_few else _first(result)
+        yield Rule("verdict", own, must, "inconclusive", why)
+    if not by_claim and verdict == "no_violation" and result.use is not None:
+        why = (
+            f"What changes of a rate were looked for follows from the claim {claim.epsilon:g}, and "
+            f"the gate is {limit:g}; audit with --epsilon {limit:g}."
         )
-    # did the attack see a single canary, or, of a design without such controls, the full ones?
-    controls = result.controls
-    sees = controls is None or (controls.seen if controls.single is None else controls.seen_once)
-    if result.verdict == "inconclusive" and not (result.reason == "too_few_trials" and sees):
-        return _first(result)
-    if (by_claim or gate.no_violation) and result.verdict != "no_violation":
-        return _first(result)
-    if not by_claim and result.verdict == "no_violation" and result.use is not None:
-        return (
-            f"What changes of a rate were looked for follows from the claim "
-            f"{result.claim.epsilon:g}, and the gate is {gate.max_epsilon:g}; audit with --epsilon "
-            f"{gate.max_epsilon:g}."
-        )
-    if not by_claim and most <= gate.max_epsilon:
-        return (
+        yield Rule("tested ε", f"{claim.epsilon:g}", f"{limit:g}", "inconclusive", why)
+    if not by_claim:
+        why = "" if most > limit else (
             f"{_pairs(result)} certify at most {cut(most)}, even with a perfect attack, and the "
-            f"gate is {gate.max_epsilon:g}; use more pairs."
-        )
-    return "" if gate.min_power is None else _weak(result, gate, gate.min_power)
+            f"gate is {limit:g}; use more pairs."
+        )  # fmt: skip
+        yield Rule("largest certifiable ε", cut(most), f"above {limit:g}", "inconclusive", why)
+
+
+def _bounds(result: AuditResult, limit: float, other: bool) -> Iterator[Rule]:
+    known = [e for e in result.estimates if e.method == "exact" and e.kind == "lower_bound"]
+    exact = known if result.guarantee.epsilon < math.inf else []
+    for bound in (result.bound, *exact):
+        value, most = beside(bound.epsilon, limit)
+        above = not other and (bound.epsilon or 0.0) > limit
+        why = f"The lower bound {value} ({bound.method}) is above {most}." if above else ""
+        yield Rule(f"lower bound on ε ({bound.method})", value, f"at most {most}", "violation", why)
+
+
+def _sees(result: AuditResult) -> bool:
+    """Did the attack see one canary, or, of a design without such controls, the full ones?"""
+    controls = result.controls
+    return controls is None or (controls.seen if controls.single is None else controls.seen_once)
+
+
+def _first(result: AuditResult) -> str:
+    sentence = result.sentences[0]
+    return sentence[0].upper() + sentence[1:]
 
 
 def _of_another_claim(result: AuditResult, gate: Gate) -> bool:
@@ -204,7 +227,6 @@ def _by_claim(result: AuditResult, gate: Gate) -> bool:
 
 
 def _weak(result: AuditResult, gate: Gate, least: float) -> str:
-    """Why the power is too small; empty if it is not."""
     if is_random_guessing(result.claim):
         return _weak_test_of_guessing(result, gate, least)
     if not math.isclose(gate.max_epsilon, result.claim.epsilon):

@@ -241,6 +241,8 @@ class ScoreResult:
             for one in self.bounds.estimates
         )
 
+    to_frame = to_pandas
+
     def save(self, path: str | Path) -> Path:
         """Write everything as a JSON file that only its owner can read."""
         plain = to_jsonable_python(asdict(self), inf_nan_mode="strings")

@@ -35,12 +35,10 @@ def verdict_text(verdict: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A text with a capital."""
     return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def decimal(value: float | None, digits: int = 3) -> str:
-    """A number, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
@@ -84,7 +82,6 @@ def number_of(number: int, thing: str) -> str:
 
 
 def align(*rows: Sequence[str]) -> str:
-    """Rows of cells as lines of columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -109,4 +109,9 @@ def _example(row: Example | TextRow | tuple[Content, str]) -> Example:
             f"the input of a row is {type(row[0]).__name__}; it must be text, or an image that "
             "as_image made."
         )
+    if not isinstance(row[1], str):
+        raise DataError(
+            f"the label of a row is {type(row[1]).__name__}; it must be text, such as 'work'; "
+            "numbers may be written as str(label)."
+        )
     return Example(*row)

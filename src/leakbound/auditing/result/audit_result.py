@@ -56,26 +56,14 @@ from leakbound.stats.curves.curves import RateAtFpr
 VERSION = 2
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the power from these
 # codes of findings without which a verdict alone would mislead
-BESIDE = frozenset(
-    {
-        "unsupported_claim",
-        "unused_statement",
-        "noise_misfit",
-        "answers_unlike_scores",
-        "unseen_channels",
-        "judge_refuses_all",
-    }
-)
+BESIDE = frozenset({
+    "unsupported_claim", "unused_statement", "noise_misfit", "answers_unlike_scores",
+    "unseen_channels", "judge_refuses_all",
+})  # fmt: skip
 PLACES = {
-    "model",
-    "embedder",
-    "judge_model",
-    "address",
-    "data",
-    "data_dir",
-    "encoding",
+    "model", "embedder", "judge_model", "address", "data", "data_dir", "encoding",
     "trust_remote_code",
-}  # where, not what
+}  # where, not what  # fmt: skip
 ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 
@@ -395,6 +383,8 @@ class AuditResult(JsonRecord):
             }
             for e in self.estimates
         )
+
+    to_frame = to_pandas
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """What `repr` shows, which notebooks and test runners write down: no text of rows."""

@@ -337,13 +337,13 @@ def odds_sentence(result: AuditRecord) -> str:
     where = where if (staged := steps_of(result)) is None else staged.whose
     return (
         f"{_what_shows(result)} can shift the odds that a person's record is {where} by a "
-        f"factor of at least {odds_beside(result)[0]}."
+        f"factor of at least {odds_beside(epsilon, result.claim.epsilon)[0]}."
     )
 
 
-def odds_beside(result: AuditRecord) -> tuple[str, str]:
-    """The factor of the odds that the bound shows, and the one that the claim allows."""
-    epsilon, claim = result.bound.epsilon or 0.0, result.claim.epsilon
+def odds_beside(bound: float | None, claim: float) -> tuple[str, str]:
+    """The factor of the odds that a bound shows, and the one that a claim allows."""
+    epsilon = bound or 0.0
     factor, most = (math.exp(min(one, MOST_ODDS)) for one in (epsilon, claim))
     up = math.ceil(100 * most) / 100
     odds, allowed = beside(factor, up if (factor > up) == (factor > most) else most, 1)

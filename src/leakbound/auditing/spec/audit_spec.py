@@ -449,6 +449,9 @@ def _sentences(problems: Sequence[Any]) -> str:
     return " ".join(own + [f"{start} it must be {' or '.join(m)}." for start, m in must.items()])
 
 
+MOST_SHOWN = 60  # characters of a value
+
+
 def _start(problem: Any) -> str:
     """The key as its option calls it, and its value; dates of YAML as they were written."""
     where = [str(part) for part in problem["loc"][:3]]
@@ -456,6 +459,7 @@ def _start(problem: Any) -> str:
     key += ".kind" if where[2:] == ["kind"] else ""
     value, name = problem["input"], NAMES.get(key, key)
     shown = str(value) if isinstance(value, date) else repr(value)
+    shown = shown if len(shown) <= MOST_SHOWN else type(value).__name__  # it may hold rows
     return f"{name} is {'empty' if value is None else shown};"
 
 

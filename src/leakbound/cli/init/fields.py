@@ -68,8 +68,6 @@ ENDS = (".", "!", "?", ";")  # of a sentence, and of no name
 
 @dataclass(frozen=True)
 class _RowField:
-    """What one field holds in all rows."""
-
     name: str
     values: tuple[str, ...]
 

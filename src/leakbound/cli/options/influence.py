@@ -1,7 +1,4 @@
-"""What the commands over influence share:
-
-how responses are sampled, progress, and what happens when a run stops early.
-"""
+"""What the commands over influence share: sampling, progress, and what an early end keeps."""
 
 from __future__ import annotations
 

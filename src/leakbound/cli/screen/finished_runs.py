@@ -1,7 +1,4 @@
-"""The runs that a command is given:
-
-run folders, record.json files, or a folder (an --out) that holds runs.
-"""
+"""The runs of a command: run folders, record.json files, or a folder (an --out) of runs."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ class _GivenRuns:
 
     @property
     def names(self) -> list[str]:
-        """Of the unfinished ones."""
         return [run.name for run in self.unfinished]
 
     @property
@@ -38,11 +34,7 @@ class _GivenRuns:
         return UnfinishedRun.exit_code if self.needed else 0
 
     def results(self, least: int = 0) -> tuple[list[AuditResult], dict[str, str]]:
-        """Of the finished runs, and why others have none that can be used, by name.
-
-        Both the latter and unfinished runs are named on standard error. Raises UnfinishedRun where
-        they are why fewer than `least` are finished, and StoreError where no run can be used.
-        """
+        """Of the finished runs, and why others have none, by name; standard error says both."""
         self.tell()
         found, refused = list[AuditResult](), dict[str, str]()
         for run in self.all:
@@ -54,8 +46,11 @@ class _GivenRuns:
                 if len(self.all) == 1:
                     raise
                 refused[run.name] = str(error)
-                say(f"leakbound: {error}", err=True)
-        if self.unfinished and not refused and len(found) < least <= len(self.all):
+        if refused and len(found) < least:
+            raise StoreError(" ".join(refused.values()))
+        for why in refused.values():
+            say(f"leakbound: {why}", err=True)
+        if self.unfinished and len(found) < least <= len(self.all):
             load_result(self.unfinished[0])
         return found, refused
 

@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -173,6 +173,11 @@ def emit(value: object) -> None:
         ascii_only = codecs.lookup(screen.encoding or "utf-8").name != "utf-8"
         text = json.dumps(plain, indent=2, ensure_ascii=ascii_only)
         click.echo(escape(text), file=screen)
+
+
+def emit_error(args: Sequence[str], code: int, message: str) -> None:
+    if "--json" in args:  # the arguments may be wrong
+        click.echo(json.dumps({"error": {"code": code, "message": message}}, indent=2))
 
 
 def is_verbose() -> bool:

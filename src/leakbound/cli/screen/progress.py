@@ -1,7 +1,4 @@
-"""Progress on standard error:
-
-a bar with counts, rate and time left on a terminal, plain lines elsewhere.
-"""
+"""Progress on standard error: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
     shown, limit = beside(result.bound.epsilon or 0.0, claim)
     return {
         "bar": (100 * least / whole, 100 * claim / whole, shown, limit),
-        "allowed": odds_beside(result)[1],
+        "allowed": odds_beside(result.bound.epsilon, claim)[1],
         "result": result,
         "name": system_name(result),
         "system": systems_words([subject_of(result)]),

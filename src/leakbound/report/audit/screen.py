@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,29 +14,21 @@ from leakbound.auditing.result.sentences import (
     attack_classes,
     guesses_of,
     notes_of,
-    odds_beside,
     steps_of,
     subject_of,
     systems_words,
 )
 from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import CHANNEL_HEAD, all_sentences, channel_row
+from leakbound.report.screen import DEFAULT, NAMES, SIGNS, WIDTH, lay_out, leak_rows
 from leakbound.report.words import align, number_of, sentence, verdict_text
 from leakbound.stats import beside
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from leakbound.auditing import AuditResult
 
-WIDTH = 80  # columns, where the screen has them
-NAMES = 20  # of these for the names of rows
-LEAST = 32  # where a screen is narrower, lines break as its terminal likes
 BAR = 20
 EIGHTHS = " ▏▎▍▌▋▊▉"
-SIGNS = {"violation": "✗", "no_violation": "✓", "inconclusive": "?"}
-STYLES = {"violation": "red", "no_violation": "green", "inconclusive": "yellow"}
-DEFAULT = "default; state yours: --epsilon"
 
 
 def summary(
@@ -45,50 +37,42 @@ def summary(
 ) -> str:  # fmt: skip
     if verbose:
         return all_sentences(result)
-    width = max(LEAST, min(width, WIDTH))
-    rows = [_row(name, text, width) for name, text in _rows(result, seconds) if text]
+    rows = [*_rows(result, seconds)]
     table = align(CHANNEL_HEAD, *map(channel_row, result.channels)) if result.channels else ""
-    rows += [f"   {line}" for line in table.splitlines()]
+    rows += [("", line) for line in table.splitlines()]
     why = " ".join(result.sentences)
     also = [one for one in (*result.beside, *result.warnings) if one not in why]
     other = [one for one in result.findings if one.sentence not in why]
     names = ", ".join(one.code.replace("_", " ") for one in other if one.code not in BESIDE)
     also += [f"{names}: -v"] * bool(names)
-    rows += [_row("also", sentence(text), width) for text in also]
+    rows += [("also", sentence(text)) for text in also]
     untried = number_of(sum(not one.tried for one in attack_classes(result)), "kind")
     last = "No proof that nothing leaks"
     if result.verdict == "no_violation":
         last = "Another attack might find a violation"
     elif (result.bound.epsilon or 0.0) > 0:
         last = "A lower bound for these attacks only"
-    rows += [_fill(f"{last}; {untried} of attack not tried. More: -v", width, "   ", "   ")]
-    return "\n".join([_first_line(result, code, width), *rows])
+    last = f"{last}; {untried} of attack not tried. More: -v"
+    return lay_out(_headline(result), rows, last, code=code, width=width, most=sys.maxsize)
 
 
-def _first_line(result: AuditResult, code: int | None, width: int) -> str:
+def _headline(result: AuditResult) -> str:
     verdict, subject = verdict_text(result.verdict).upper(), subject_of(result)
     system = subject.system if subject.model is None else systems_words([subject])
-    text = f"{SIGNS[result.verdict]} {verdict}   {system}"
-    said = "" if code is None else f"exit {code}"
-    if said and len(text) + len(said) + 2 <= width:
-        return text.ljust(width - len(said)) + said
-    return _fill(f"{text}{'   ' * bool(said)}{said}", width, "", "   ")
+    return f"{SIGNS[result.verdict]} {verdict}   {system}"
 
 
 def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str]]:
     bound, claim, guarantee = result.bound, result.claim, result.guarantee
     yield from _attacker(result)
-    shown, limit = beside(bound.epsilon, claim.epsilon)
     notes = notes_of(replace(subject_of(result), claim_source="unknown"))
     notes += f" ({DEFAULT})" if result.claim_source == "default" else ""
-    yield "leak ε", f"≥ {shown:<9} claim {limit}{notes}"
+    leak, *odds = leak_rows(bound.epsilon, claim.epsilon, notes=notes)
+    yield leak
     if (stated := guarantee.mu) is not None:
         mu, other = beside(result.mu_bound.mu, stated, 3)
         yield "leak μ", f"≥ {mu:<9} guarantee {other}"
-    if (bound.epsilon or 0.0) > 0:
-        odds, allowed = odds_beside(result)
-        factor = odds if odds == "a million" else f"× {odds}"
-        yield "odds", f"a record was used: {factor} or more; the claim allows {allowed}"
+    yield from odds
     yield "reason", _why(result)
     yield "checked", " · ".join(_checks(result, seconds))
     yield "stored", result.reused.strip()
@@ -143,7 +127,8 @@ def _why(result: AuditResult) -> str:
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
         return (
             f"{kind}no reading changed its rate by {math.ceil(100 * use.change) / 100:g} or more; "
-            f"a leak in under {math.ceil(100 * use.share)}% of replies would be missed"
+            f"a leak by a rule that none follows, or in under {math.ceil(100 * use.share)}% of "
+            "replies, would be missed"
         )
     return sentence(first)
 
@@ -169,34 +154,3 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
         yield f"{seconds:.0f} s"
     if unparsable := counts["unparsable_answers"]:
         yield f"{unparsable} of {counts['answers']} answers unreadable"
-
-
-def _row(name: str, text: str, width: int) -> str:
-    if width < 3 * NAMES:
-        return _fill(f"{name}: {' '.join(text.split())}", width, "   ", "     ")
-    return _fill(text, width, f"   {name:<{NAMES - 3}}", " " * NAMES)
-
-
-def _fill(text: str, width: int, first: str, later: str) -> str:
-    if len(first) + len(text) <= width:
-        return first + text
-    return textwrap.fill(
-        KEPT.sub(lambda found: found[0].replace(" ", "\0"), text), width,
-        initial_indent=first, subsequent_indent=later, break_long_words=False,
-        break_on_hyphens=False,
-    ).replace("\0", " ")  # fmt: skip
-
-
-KEPT = re.compile(r"[×≥] \S+|ε = \S+|exit \d+|--[a-z-]+ \S+|\d+ s$")  # on one line
-ROW = re.compile(r"^   \S+(?: \S+){0,2}(?=  )", re.M)
-
-
-def in_colours(text: str, verdict: str) -> Text:
-    from rich.text import Text
-
-    shown = Text(text)
-    first = text.partition("   ")[0]
-    shown.stylize(f"bold {STYLES[verdict]}", 0, len(first))
-    shown.highlight_regex(ROW, "dim")
-    shown.highlight_regex(r"[█▏▎▍▌▋▊▉]+", STYLES[verdict])
-    return shown

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leakbound.attribution import InfluenceComparison, InfluenceDifference
-from leakbound.auditing.result.sentences import claim_words, first_line, models_of
+from leakbound.auditing.result.sentences import (
+    Subject,
+    claim_words,
+    first_line,
+    models_of,
+    odds_beside,
+    systems_words,
+)
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
 from leakbound.models.address import model_names
 from leakbound.privacy import gdp_epsilon
@@ -23,6 +30,8 @@ from leakbound.report.figures import (
     wrap_lines,
 )
 from leakbound.report.pages import render
+from leakbound.report.screen import SIGNS, lay_out
+from leakbound.report.screen import WIDTH as COLUMNS
 from leakbound.report.words import (
     VERDICTS,
     TableCell,
@@ -33,8 +42,9 @@ from leakbound.report.words import (
     sentence,
     verdict_text,
 )
-from leakbound.stats import cut
-from leakbound.sweeping import SweepComparison, describe
+from leakbound.stats import beside, cut
+from leakbound.sweeping import describe
+from leakbound.sweeping.compare import SweepComparison
 
 if TYPE_CHECKING:
     from leakbound.gating.compare import ComparedRun, Comparison, Contrast
@@ -44,7 +54,7 @@ SYSTEMS = (
     "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
     "arrow beyond the claim is a violation."
 )
-NAME = 20  # characters of a line of a name
+NAME = 20  # characters of a line of a name in a figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,6 @@ class SystemBounds:
 
 
 def bounds_figure(systems: Sequence[SystemBounds]) -> str:
-    """Bound, claim and guarantee of several systems side by side."""
     figure, axes = canvas("ε", "")
     rows = [len(systems) - 1 - at for at in range(len(systems))]
     bounds, claims = [one.bound for one in systems], [one.claim for one in systems]
@@ -93,6 +102,32 @@ def comparison_text(found: Comparison) -> str:
     ]  # fmt: skip
     parts += [f"Not compared: {reason}" for reason in found.not_compared]
     return "\n".join([*parts, *(f"Note: {caveat}" for caveat in found.caveats)])
+
+
+RUNS = 2  # on a screen
+
+
+def comparison_screen(found: Comparison, *, code: int, width: int = COLUMNS) -> str:
+    """The largest bounds beside their claims, and whether runs differ by more than noise."""
+    ranked = sorted(found.runs, key=lambda one: (one.verdict != "violation", -(one.epsilon or 0.0)))
+    rows = []
+    for run in ranked[:RUNS]:
+        shown, limit = beside(run.epsilon, run.claim)
+        text = f"{verdict_text(run.verdict)}, ε ≥ {shown}, claim {limit}   {run.system}"
+        rows.append((run.letter, text))
+    odds, allowed = odds_beside(ranked[0].epsilon, ranked[0].claim)
+    rows.append(("odds", f"{ranked[0].letter}: × {odds} or more; its claim allows {allowed}"))
+    answer = _answer(found) if found.contrasts else f"not compared: {found.not_compared[0]}"
+    rows += [("difference", answer), ("next", "leakbound gate … --max-epsilon, which decides")]
+    more = len(found.runs) - RUNS
+    others = f", {more} more runs" if more > 0 else ""
+    last = f"Rates, settings{others} and what this does not show: -v"
+    subjects = [run.subject for run in found.runs]
+    return lay_out(_headline(subjects), rows, last, code=code, width=width)
+
+
+def _headline(subjects: Sequence[Subject]) -> str:
+    return f"{SIGNS['']} COMPARE   {systems_words(subjects)}"
 
 
 def _cells(run: ComparedRun) -> tuple[str, ...]:
@@ -198,6 +233,29 @@ def sweeps_text(found: SweepComparison) -> str:
     reasons = dict.fromkeys(why for p in found.points for why in p.comparison.not_compared)
     lines += [f"Not compared: {reason}" for reason in reasons]
     return "\n".join([*lines, *(f"Note: {caveat}" for caveat in CAVEATS)])
+
+
+def sweeps_screen(found: SweepComparison, *, code: int, width: int = COLUMNS) -> str:
+    contrasts = [one for point in found.points for one in point.comparison.contrasts]
+    shown = sum(one.significant for one in contrasts)
+    alone = {"A": found.only_first, "B": found.only_second}
+    only = [f"{len(points)} only in {name}" for name, points in alone.items() if points]
+    rows = [
+        ("points", ", ".join([f"{len(found.points)} in both", *only])),
+        ("difference", f"{shown} of {len(contrasts)} differences of rates are significant"),
+    ]
+    last = "Every point, settings and what this does not show: -v"
+    subjects = [run.subject for point in found.points for run in point.comparison.runs]
+    return lay_out(_headline(subjects), rows, last, code=code, width=width)
+
+
+def influences_screen(found: InfluenceComparison, *, code: int, width: int = COLUMNS) -> str:
+    rows = [(name, model_names([model])) for name, model in zip("AB", found.models, strict=True)]
+    for one in found.differences[:3]:
+        of, *_, interval = _measure(one)
+        rows.append(("B − A", f"{of}, λ = {one.lam:g}: {interval}"))
+    last = f"Nats a token, all with {found.confidence:.0%} together; * excludes 0. More: -v"
+    return lay_out(f"{SIGNS['']} COMPARE   influence", rows, last, code=code, width=width)
 
 
 def _cells_of_runs(found: Comparison) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Decisions in the formats of continuous integration: SARIF and JUnit."""
+"""What a gate decided: on a screen, as a page, and as SARIF and JUnit for CI."""

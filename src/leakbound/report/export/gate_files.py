@@ -1,7 +1,5 @@
-"""Results of a gate as SARIF 2.1.0, for code scanning services, and as JUnit XML.
-
-Each run that does not pass is a result; runs that pass are none, because services make an alert of
-every result.
+"""Results of a gate: on one screen, as an HTML page, as SARIF 2.1.0 for code scanning, and as JUnit
+XML. In SARIF, only runs that do not pass are results: services make an alert of each.
 """
 
 from __future__ import annotations
@@ -9,17 +7,32 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree as tree
 
 from leakbound._version import __version__
-from leakbound.auditing.result.sentences import AISVS, OWASP_LLM
+from leakbound.auditing.result.sentences import (
+    AISVS,
+    OWASP_LLM,
+    claim_words,
+    models_of,
+    subject_of,
+    systems_words,
+)
+from leakbound.gating.gate import rules
+from leakbound.report.audit.remedies import next_step, remedy
+from leakbound.report.audit.words import limits_of
+from leakbound.report.pages import render
+from leakbound.report.screen import NAMES, SIGNS, WIDTH, lay_out, leak_rows
+from leakbound.report.words import LIMITS, TableCell, facts, number_of, sentence
+from leakbound.stats import beside
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
-    from leakbound.gating.gate import GateResult
+    from leakbound.gating.gate import Gate, GateResult
 
 
 SCHEMA = (
@@ -147,3 +160,85 @@ def junit(results: Sequence[GateResult]) -> str:
 
 def _legal(text: str) -> str:
     return ILLEGAL.sub("�", text)
+
+
+RANKS = {"violation": 0, "inconclusive": 1, "passed": 2}
+TONES = {"violation": "violation", "inconclusive": "inconclusive", "passed": "no_violation"}
+SHOWN = 2  # runs on a screen, the gravest first
+RULE_HEAD = ("Rule", "This run", "Limit", "Holds")
+LAST = {
+    "violation": "A lower bound decides",
+    "inconclusive": "A run that could show nothing does not pass",
+    "passed": "No proof that nothing leaks",
+}
+
+
+def gate_screen(
+    results: Sequence[GateResult], records: Sequence[AuditResult], gate: Gate, *, code: int,
+    width: int = WIDTH,
+) -> str:  # fmt: skip
+    """How many runs pass, the gravest with its bound and limit, why, and what to do."""
+    ranked, known = _by_gravity(results, records), {one.name: one for one in records}
+    worst, rows = ranked[0], list[tuple[str, str]]()
+    for one in ranked[:SHOWN]:
+        text = one.run
+        if (record := known.get(one.run)) is not None:
+            shown, limit = beside(record.bound.epsilon, gate.max_epsilon)
+            bound = f"ε ≥ {shown}, limit {limit}   "
+            room = WIDTH - NAMES - len(bound)
+            text = bound + (text if len(text) <= room else f"{text[: room - 1]}…")
+        rows.append((one.outcome, text))
+    if (record := known.get(worst.run)) is not None:
+        rows += [*leak_rows(record.bound.epsilon, gate.max_epsilon, "limit")][1:]
+    rows.append(("reason", sentence(worst.why)))
+    if record is not None and worst.outcome == "violation":
+        claimed = record.verdict == "violation"
+        change = f"strengthen the protection until no bound is above {gate.max_epsilon:g}"
+        rows.append(("fix", remedy(record).change if claimed else change))
+    if record is not None and worst.outcome == record.verdict == "inconclusive":
+        rows.append(("next", next_step(record)))
+    more = len(ranked) - SHOWN
+    last = f"{LAST[worst.outcome]}. {f'{more} more, and every' if more > 0 else 'Every'} reason: -v"
+    named = f": {systems_words([subject_of(one) for one in records])}" if records else ""
+    headline = f"{SIGNS[worst.outcome]} GATE   {tally_words(results)}{named}"
+    return lay_out(headline, rows, last, code=code, width=width)
+
+
+def tally_words(results: Sequence[GateResult]) -> str:
+    found = Counter[str](one.outcome for one in results)
+    plural = "s" if found["violation"] > 1 else ""
+    words = {"violation": f"violation{plural}", "inconclusive": "inconclusive", "passed": "passed"}
+    return ", ".join(f"{found[one]} {word}" for one, word in words.items() if found[one])
+
+
+def _by_gravity(results: Sequence[GateResult], records: Sequence[AuditResult]) -> list[GateResult]:
+    bounds = {one.name: one.bound.epsilon or 0.0 for one in records}
+    return sorted(results, key=lambda one: (RANKS[one.outcome], -bounds.get(one.run, 0.0)))
+
+
+def gate_page(results: Sequence[GateResult], records: Sequence[AuditResult], gate: Gate) -> str:
+    ranked, subjects = _by_gravity(results, records), [subject_of(one) for one in records]
+    known = {one.name: one for one in records}
+    sections = [
+        (one, _rule_rows(known[one.run], gate) if one.run in known else []) for one in ranked
+    ]
+    return render(
+        "export/gate.html.j2",
+        title=f"Gate over {number_of(len(results), 'run')}",
+        tone=TONES[ranked[0].outcome], tones=TONES, found=tally_words(results),
+        facts=facts(
+            system=systems_words(subjects) if subjects else "",
+            model=models_of(subjects), claim=claim_words(subjects),
+            cost=number_of(sum(one.counts["model_calls"] for one in records), "model call"),
+        ),
+        sections=sections, head=RULE_HEAD, limits=limits_of(records) or LIMITS[:2],
+    )  # fmt: skip
+
+
+def _rule_rows(record: AuditResult, gate: Gate) -> list[tuple[TableCell | str, ...]]:
+    found = {one.name: one for one in rules(record, gate)}  # the verdict may be asked twice
+    return [
+        (name, one.value, one.limit,
+         TableCell("no" if one.why else "yes", kind=TONES[one.outcome if one.why else "passed"]))
+        for name, one in found.items()
+    ]  # fmt: skip

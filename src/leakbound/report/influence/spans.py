@@ -125,7 +125,6 @@ def strongest_pieces(cut: Sequence[Segment]) -> list[int]:
 
 
 def finest(reading: Reading) -> SpanGrid:
-    """The grid with the shortest spans."""
     grids = reading.grids[:-1] or reading.grids
     return min(grids, key=lambda grid: float(np.mean([end - first for first, end in grid.spans])))
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING
 
+from leakbound.auditing.result.sentences import odds_beside
+from leakbound.models.address import model_names
 from leakbound.report.influence.spans import (
     Segment,
     finest,
@@ -18,6 +20,7 @@ from leakbound.report.influence.spans import (
     strongest_pieces,
     top_spans,
 )
+from leakbound.report.screen import SIGNS, WIDTH, lay_out
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,6 +32,34 @@ HEAT = (
 )  # black text reads on all of them  # fmt: skip
 SHOWN = 3
 WORDS = 48  # characters of a unit's text: a line of a terminal holds its name and number as well
+
+
+def influence_screen(
+    record: InfluenceRecord, page: object, *, code: int | None = None, width: int = WIDTH
+) -> str:
+    """The first answer, what it owes to the whole context and to which parts, and the limit."""
+    reading, limit = record.attributions[0].readings[0], record.share_limit
+    whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
+    influence, loss = float(whole.totals[0]), whole.ex_post_privacy_losses[0]
+    grid = (reading.grids[:-1] or reading.grids)[-1]
+    found = (f"{' '.join(one.text.split())!r} {one.influence:.3f}"
+             for one in top_spans(record.attributions[0], grid, 3))  # fmt: skip
+    odds = odds_beside(loss, 0.0)[0]
+    top = "nothing in particular: leave-one-out hides texts that stand twice"
+    rows = [
+        ("answer", f"“{' '.join(reading.text.split())}” ({how})"),
+        ("whole context", f"influence {influence:.3f} nats; odds of its use × {odds} or more"),
+        ("most", top if hides_copies(reading, grid) else "; ".join(found)),
+    ]
+    if limit is not None:
+        numbers = f"{limit.name}: {limit.share:.0%}; allowed {limit.max_share:.0%}"
+        rows += [("share", limit.sentence if limit.outcome == "inconclusive" else numbers)]
+    rows += [("report", str(page))]
+    count, sign = len(record.attributions), SIGNS["" if limit is None else limit.outcome]
+    more = f"{count - 1} more answers, " if count > 1 else ""
+    headline = f"{sign} INFLUENCE   of the context on {model_names([record.model])}"
+    last = f"{more}heat map and spans: -v"
+    return lay_out(headline, rows, last[:1].upper() + last[1:], code=code, width=width)
 
 
 def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:

@@ -34,8 +34,6 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class FigurePoint:
-    """One setting in a figure."""
-
     x: Range
     y: Range
     repeats: int

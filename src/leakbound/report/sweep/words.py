@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.sentences import Subject, first_line, values_words
+from leakbound.auditing.result.sentences import Subject, first_line, systems_words, values_words
+from leakbound.report.screen import GRAVEST, SIGNS, WIDTH, lay_out, leak_rows
 from leakbound.report.words import VERDICTS, align, decimal, number_of, verdict_text
 from leakbound.stats import cut
 
@@ -55,7 +56,6 @@ def tally(record: SweepRecord) -> dict[str, int]:
 
 
 def answer_sentence(record: SweepRecord) -> str:
-    """How many points leak more than they claim."""
     number, found = len(record.points), tally(record)["violation"]
     if not number:
         return "No point has a result."
@@ -70,10 +70,9 @@ def worst_sentences(record: SweepRecord) -> list[str]:
     bounded = [point for point in record.points if point.bound.epsilon is not None]
     if not bounded:
         return ["No point has a bound."]
-    largest = max(bounded, key=lambda point: point.bound.epsilon or 0.0)
-    nearest = max(bounded, key=lambda point: (point.bound.epsilon or 0.0) / point.claim.epsilon)
+    largest, nearest = max(bounded, key=lambda point: point.bound.epsilon or 0.0), _nearest(record)
     found = [f"Largest bound: {_bound(largest)}."]
-    if nearest is not largest:
+    if nearest is not None and nearest is not largest:
         found.append(f"Largest bound relative to its claim: {_bound(nearest)}.")
     return found
 
@@ -88,7 +87,6 @@ def _bound(point: SweepPoint) -> str:
 
 
 def grid_sentence(record: SweepRecord) -> str:
-    """What was tried."""
     grid = "; ".join(
         f"{key} = {', '.join('none' if v is None else str(v) for v in values)}"
         for key, values in record.grid.items()
@@ -132,7 +130,6 @@ def calls_sentence(record: SweepRecord) -> str:
 
 
 def tally_sentence(record: SweepRecord) -> str:
-    """Counts of verdicts and causes that occur."""
     counts = tally(record).items()
     return ", ".join(f"{n} {verdict_text(name)}" for name, n in counts if n) or "no point"
 
@@ -141,9 +138,6 @@ UTILITY = {"value": "utility", "zero_shot": "zero-shot", "non_private": "non-pri
 
 
 def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
-    """Verdicts, systems and claims, the worst bound, a line a point, what is missing, model
-    calls.
-    """
     lines = [first_line(f"SWEEP ({tally_sentence(record)})", subjects_of(record))]
     if record.points:
         tried = f"Tried: {grid_sentence(record)}"
@@ -159,19 +153,39 @@ def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
     return "\n".join([*lines, f"  {calls_sentence(record)}"])
 
 
+def sweep_screen(
+    record: SweepRecord, page: object, *, code: int | None = None, width: int = WIDTH
+) -> str:
+    """Verdicts, the bound that is worst beside its claim, what is missing, and calls."""
+    subjects, found = subjects_of(record), tally(record)
+    worst_kind = next((one for one in GRAVEST if found.get(one)), "failed")
+    sign = SIGNS.get(worst_kind, SIGNS["inconclusive"])
+    calls = f"{number_of(record.model_calls, 'call')} ({record.model_calls_unshared:,} unshared)"
+    rows = [("points", f"{tally_sentence(record)} · {calls}")]
+    if (worst := _nearest(record)) is not None:
+        where = setting_name(worst.changes) or "as given"
+        notes = f" ({where}, seed {worst.seed})"
+        rows += leak_rows(worst.bound.epsilon, worst.claim.epsilon, notes=notes)
+    rows += [(verdict_text(one.cause), one.reason) for one in record.missing[:1]]
+    rows += [("report", str(page))]
+    name = f"   {systems_words(subjects)}" if subjects else ""
+    last = "Each bound holds by itself. All points, and how far all hold together: -v"
+    return lay_out(f"{sign} SWEEP{name}", rows, last, code=code, width=width)
+
+
+def _nearest(record: SweepRecord) -> SweepPoint | None:
+    bounded = [point for point in record.points if point.bound.epsilon is not None]
+    return max(
+        bounded,
+        key=lambda point: (point.bound.epsilon or 0.0) / (point.claim.epsilon or 1e-12),
+        default=None,
+    )
+
+
 def _head(record: SweepRecord) -> tuple[str, ...]:
     utility = UTILITY.values() if record.utilities else ()
-    return (
-        *map(key_name, record.grid),
-        "seed",
-        "verdict",
-        "claim ε",
-        "ε ≥",
-        "μ ≥",
-        "exact ε",
-        *utility,
-        "by",
-    )
+    last = ("seed", "verdict", "claim ε", "ε ≥", "μ ≥", "exact ε", *utility, "by")
+    return (*map(key_name, record.grid), *last)
 
 
 def _cells(record: SweepRecord, point: SweepPoint) -> tuple[str, ...]:

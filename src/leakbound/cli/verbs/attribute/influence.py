@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-
 from leakbound._files import write_private
 from leakbound.attribution import (
     Case,
@@ -41,11 +39,12 @@ from leakbound.cli.options.influence import (
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit, say
+from leakbound.cli.screen.result import show
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Endpoint, Local, Model
 from leakbound.models.address import model_names, open_shared, require_address
 from leakbound.report.influence.page import influence_page
-from leakbound.report.influence.terminal import influence_summary, print_heat
+from leakbound.report.influence.terminal import influence_screen, influence_summary, print_heat
 
 EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
 
@@ -137,23 +136,26 @@ def command(
         if flags["max_share"] is not None:
             done = [(_limit(record, cases, flags, redact), kept) for record, kept in done]
         _write([record for record, _ in done], list(homes.values()), out)
+    outcomes = {r.share_limit.outcome for r, _ in done if r.share_limit is not None}
+    code = next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
     for record, finished in done:
         finished.drop()
-        say(f"INFLUENCE of the context on the answers of {model_names([record.model])}")
-        print_heat(record)
-        say(influence_summary(record))
-    click.echo(f"Report: {out / 'influence.html'}")
-    limits = [record.share_limit for record, _ in done if record.share_limit is not None]
-    for limit in limits:
-        say(f"{limit.outcome.upper()}: {limit.sentence}")
-    outcomes = {limit.outcome for limit in limits}
-    code = next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
+        page = out / "influence.html"
+        show(partial(influence_screen, record, page, code=code), partial(_say_all, record, page))
     facts = [
         {"model": name, "folder": home, "record": json.loads(record.to_json())}
         for (record, _), (name, home) in zip(done, homes.items(), strict=True)
     ]
     emit({"exit_code": code, "report": out / "influence.html", "models": facts})
     return code
+
+
+def _say_all(record: InfluenceRecord, page: Path) -> None:
+    say(f"INFLUENCE of the context on the answers of {model_names([record.model])}")
+    print_heat(record)
+    say(f"{influence_summary(record)}\nReport: {page}")
+    if record.share_limit is not None:
+        say(f"{record.share_limit.outcome.upper()}: {record.share_limit.sentence}")
 
 
 def _limit(

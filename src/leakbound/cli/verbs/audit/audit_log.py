@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from leakbound.api.logs import audit_log
-from leakbound.auditing.logs import DisclosedRecord, LogAudit
+from leakbound.auditing.logs import DisclosedRecord, LogAudit, audit_logs, load_outputs, load_texts
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit, say
 
@@ -47,9 +46,9 @@ def command(
     divided at random. No model is asked. Ends with 0 (no disclosure shown), 1 (disclosure) or 3
     (inconclusive: too few rows to show any). Rows are named by their numbers.
     """
-    found = audit_log(
-        used, held_out, text, fields=fields, output_field=output_field, confidence=confidence,
-        fdr=fdr, seed=seed, show=show_text,
+    found = audit_logs(
+        load_texts(used, fields), load_texts(held_out, fields), load_outputs(text, output_field),
+        confidence, fdr, seed, show_text,
     )  # fmt: skip
     say("\n".join(_lines(found)))
     code = EXIT[found.verdict]

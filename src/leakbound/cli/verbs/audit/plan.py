@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import ceil, floor
 from pathlib import Path
@@ -17,20 +18,29 @@ from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.result.sentences import first_line
+from leakbound.auditing.result.sentences import (
+    Subject,
+    first_line,
+    notes_of,
+    odds_beside,
+    systems_words,
+)
 from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
 from leakbound.cli.screen.output import emit, say
+from leakbound.cli.screen.result import show
 from leakbound.errors import UsageError
 from leakbound.estimators import Claim
 from leakbound.models import Endpoint, Model, Scripted
 from leakbound.models.address import lacks_torch
 from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
+from leakbound.report.screen import DEFAULT, SIGNS, WIDTH, lay_out
+from leakbound.report.words import number_of
 from leakbound.serving.ledger import affordable_answers
-from leakbound.stats import Assumption, Power, cut
+from leakbound.stats import Assumption, Power, beside, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
 
@@ -40,13 +50,7 @@ UNSAID = (NonPrivate, Subsampled)
 
 
 def budget_line(cost: Guarantee, epsilon: float, delta: float) -> str | None:
-    """How many answers of a mechanism budgets buy, where it is served.
-
-    Examples:
-        >>> from leakbound.privacy import PureDP
-        >>> budget_line(PureDP(0.5), 1.0, 1e-5)
-        'served, a budget of ε = 1, 2, 4, 8, 16 at δ = 1e-05 buys 2, 4, 8, 16, 32 answers'
-    """
+    """How many answers of a mechanism budgets buy, where it is served."""
     if any(isinstance(part, UNSAID) for part in leaves(cost)):
         return None
     budgets = [times * epsilon for times in TIMES]
@@ -92,17 +96,20 @@ def command(
     Accepts the options of `audit`; makes no model calls.
     """
     spec = spec_from(config, assignments, with_sources(sources, flags))
+    prepared: Prepared | PreparedOneRun
     if spec.design.layout == "one_run":
-        return _one_run(spec, commit)
-    prepared = prepare(spec, opener=partial(_open, endpoint=endpoint))
-    claim, cost = prepared.trial_design.claim, prepared.mechanism.cost(prepared.task, Query("-"))
-    planned = plan(prepared)
-    click.echo(described(planned, claim))
-    named = spec.decision.claim is not None  # a claim of 0 is no budget
-    if line := None if named else budget_line(cost, claim.epsilon, claim.delta):
-        click.echo(line)
-    for warning in prepared.warnings:
-        click.echo(f"Warning: {warning}")
+        prepared, things = prepare_one_run(spec), "canaries"
+        planned = plan_one_run(prepared)
+        lines = [described(planned, prepared.claim(), spec.decision.claim_for, things)]
+    else:
+        prepared, things = prepare(spec, opener=partial(_open, endpoint=endpoint)), "pairs"
+        planned, claim = plan(prepared), prepared.trial_design.claim
+        cost = prepared.mechanism.cost(prepared.task, Query("-"))
+        named = spec.decision.claim is not None  # a claim of 0 is no budget
+        line = None if named else budget_line(cost, claim.epsilon, claim.delta)
+        lines = [described(planned, claim), *([line] if line else [])]
+    said = "\n".join([*lines, *(f"Warning: {warning}" for warning in prepared.warnings)])
+    show(partial(plan_screen, planned, prepared.warnings, things), partial(say, said))
     made = _commit(prepared, commit)
     emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
@@ -141,41 +148,30 @@ def _unasked(*asked: object) -> NoReturn:
     raise AssertionError("a plan asks no model")
 
 
-def _one_run(spec: AuditSpec, commit: Path | None) -> int:
-    prepared = prepare_one_run(spec)
-    planned = plan_one_run(prepared)
-    click.echo("\n".join(_one_run_lines(planned, prepared.claim(), spec.decision.claim_for)))
-    for warning in prepared.warnings:
-        click.echo(f"Warning: {warning}")
-    made = _commit(prepared, commit)
-    emit({"plan": planned, "warnings": prepared.warnings, **made})
-    return 0
-
-
-def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
-    needed = "no number of canaries is enough for a perfect attack to reject what is tested"
-    if p.pairs_needed is not None:
-        needed = (
-            f"to reject what is tested, a perfect attack needs {p.pairs_needed} canaries at least"
-        )
-    lines = [
-        _heading(p),
-        f"{p.pairs} canaries in one store, which is built once; {p.model_calls} questions",
-        f"under test: {p.tested}",
-        f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at "
-        f"δ = {claim.delta:g}, of the whole run",
-        needed,
-    ]
-    if claim_for == "answer" and claim.epsilon:
-        lines.append(
-            "a claim for an answer grows with the number of answers: use --design session for it, "
-            "or --claim-for run for a claim for the whole run"
-        )
-    return [*lines, *_powers(p, claim.epsilon)]
-
-
-def _heading(p: Plan) -> str:
-    return first_line("PLAN", [] if p.subject is None else [p.subject])
+def plan_screen(
+    p: Plan, warnings: Sequence[str] = (), things: str = "pairs", width: int = WIDTH
+) -> str:
+    needed, subject = p.pairs_needed, p.subject or Subject("", None, 0.0)
+    enough, claim = needed is not None and needed <= p.pairs, subject.epsilon or 0.0
+    most, limit = beside(p.largest_epsilon, claim)
+    odds, allowed = odds_beside(p.largest_epsilon, claim)
+    notes = notes_of(replace(subject, claim_source="unknown"))
+    notes += f" ({DEFAULT})" * (subject.claim_source == "default")
+    shown, step = f"ε up to {most} (odds × {odds}); claim {limit} ({allowed}){notes}", "audit …"
+    if p.largest_epsilon <= claim:
+        shown += f"; it tests {p.tested}"
+    if not enough:
+        least = "no number is" if needed is None else f"{needed} are"
+        shown = f"no violation: {p.pairs} {things} are planned, and {least} enough"
+        step = "plan …" if needed is None else f"audit … --{things} {2 * needed}"
+    cost = "price unknown" if p.cost is None else _cost(p.cost)
+    costs = f"{number_of(p.model_calls, 'call')} · {p.pairs:,} {things} · {cost}"
+    if p.others is not None:
+        costs += f" · up to {number_of(p.others.model_calls, 'call')} more if it sees no canary"
+    rows = [("costs", costs), ("can show", shown), ("next", f"leakbound {step}")]
+    rows += [("also", one) for one in warnings]
+    headline = f"{SIGNS['' if enough else 'inconclusive']} PLAN   {systems_words([subject])}"
+    return lay_out(headline, rows, "Power and what it assumes: -v", code=0, width=width)
 
 
 def _cost(most: float | None) -> str:
@@ -184,16 +180,23 @@ def _cost(most: float | None) -> str:
     return f"at most ${ceil(most * 1e4) / 1e4:.4f}, retries not counted"
 
 
-def described(p: Plan, claim: Claim) -> str:
-    """A plan as a terminal shows it."""
+def described(p: Plan, claim: Claim, claim_for: str = "", things: str = "tested pairs") -> str:
+    """A plan with its power; claim_for: of an audit in one run."""
+    counted = f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})"
+    score, mu, by = (
+        "by its score alone, ",
+        f", or μ = {cut(p.largest_mu, 3)}",
+        f", by {p.estimator}",
+    )
+    if claim_for:
+        counted = f"{p.pairs} canaries in one store, which is built once; {p.model_calls} questions"
+        score, mu, by = "", ", of the whole run", ""
     lines = [
-        _heading(p),
-        f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
-        f"under test: {p.tested}, by {p.estimator}",
-        (
-            "largest certifiable: by its score alone, a perfect attack certifies at most ε = "
-            f"{cut(p.largest_epsilon)} at δ = {claim.delta:g}, or μ = {cut(p.largest_mu, 3)}"
-        ),
+        first_line("PLAN", [] if p.subject is None else [p.subject]),
+        counted,
+        f"under test: {p.tested}{by}",
+        f"largest certifiable: {score}a perfect attack certifies at most ε = "
+        f"{cut(p.largest_epsilon)} at δ = {claim.delta:g}{mu}",
     ]
     if p.background_copies:
         lines.append(
@@ -208,8 +211,16 @@ def described(p: Plan, claim: Claim) -> str:
         )
     if p.pairs_needed is not None:
         lines.append(
-            f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at "
-            "least"
+            f"to reject what is tested, a perfect attack needs {p.pairs_needed} {things} at least"
+        )
+    elif claim_for:
+        lines.append(
+            "no number of canaries is enough for a perfect attack to reject what is tested"
+        )
+    if claim_for == "answer" and claim.epsilon:
+        lines.append(
+            "a claim for an answer grows with the number of answers: use --design session for it, "
+            "or --claim-for run for a claim for the whole run"
         )
     if p.others is not None:
         lines.append(

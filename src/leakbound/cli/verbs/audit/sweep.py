@@ -25,10 +25,11 @@ from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.progress import progress
+from leakbound.cli.screen.result import show
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
-from leakbound.report.sweep.words import sweep_summary
+from leakbound.report.sweep.words import sweep_screen, sweep_summary
 from leakbound.sweeping import (
     CachingOpener,
     Grid,
@@ -128,11 +129,11 @@ def finish_sweep(
     errors: Sequence[LeakboundError] = (),
 ) -> int:  # fmt: skip
     """Write the files of a whole sweep, say what was found, and give the exit code."""
-    write_sweep(record, out / "sweep.html", figures)
-    say(sweep_summary(record, model_calls))
-    click.echo(f"  Report: {out / 'sweep.html'}")
-    code = _exit_code(record, errors)
-    emit({"exit_code": code, "report": out / "sweep.html", "record": record})
+    page, code = out / "sweep.html", _exit_code(record, errors)
+    write_sweep(record, page, figures)
+    long = f"{sweep_summary(record, model_calls)}\n  Report: {page}"
+    show(partial(sweep_screen, record, page, code=code), partial(say, long))
+    emit({"exit_code": code, "report": page, "record": record})
     return code
 
 
@@ -159,7 +160,6 @@ def _partly(record: SweepRecord, out: Path, shard: tuple[int, int], code: int) -
 
 
 def _require_one_source(flags: Mapping[str, object], grid: Grid) -> None:
-    """Refuse rates of a pilot beside rates of the grid."""
     given = [key for key in ("assume_hit", "assume_false_alarm") if key in grid]
     if flags.get("pilot") is not None and given:
         raise UsageError(

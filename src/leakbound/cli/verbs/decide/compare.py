@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,9 +13,18 @@ from leakbound.attribution import InfluenceComparison
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, say, write_output
+from leakbound.cli.screen.result import show
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
-from leakbound.report.decisions.comparison import comparison_page, comparison_text
+from leakbound.report.decisions.comparison import (
+    comparison_page,
+    comparison_screen,
+    comparison_text,
+    influences_screen,
+    influences_text,
+    sweeps_screen,
+    sweeps_text,
+)
 from leakbound.sweeping import SweepComparison
 
 
@@ -35,8 +45,6 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
         return _show(compare(runs), html)
     given = runs_at(runs)
     records, refused = given.results(least=2)
-    if len(records) < 2 and refused:
-        return StoreError.exit_code
     if len(records) < 2 and given.names:
         say(f"Nothing to compare beside {', '.join(given.names)}: give two finished runs or more.")
         emit({"unfinished": given.names})
@@ -48,19 +56,18 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     found = compare_results(records)
     if html is not None:
         write_output(html, comparison_page(found), "--html")
-    say(comparison_text(found))
+    code = StoreError.exit_code if refused else given.exit_code
+    show(partial(comparison_screen, found, code=code), lambda: say(comparison_text(found)))
     emit({**json.loads(found.to_json()), "unfinished": given.names, "refused": refused})
-    return StoreError.exit_code if refused else given.exit_code
+    return code
 
 
 def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:
-    from leakbound.report.decisions.comparison import influences_text, sweeps_text
-
     if html is not None:
         raise UsageError("--html is for runs; use --json for sweeps and influence.")
     if isinstance(found, SweepComparison):
-        say(sweeps_text(found))
+        show(partial(sweeps_screen, found, code=0), lambda: say(sweeps_text(found)))
     elif isinstance(found, InfluenceComparison):
-        say(influences_text(found))
+        show(partial(influences_screen, found, code=0), lambda: say(influences_text(found)))
     emit(json.loads(found.to_json()))
     return 0

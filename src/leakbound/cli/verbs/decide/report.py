@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -9,11 +10,11 @@ import click
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.screen.output import emit, say, write_output
-from leakbound.cli.screen.result import show_result
+from leakbound.cli.screen.result import show, show_result
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.errors import StoreError, UsageError
 from leakbound.report import comparison_table, page
-from leakbound.report.sweep.words import sweep_summary
+from leakbound.report.sweep.words import sweep_screen, sweep_summary
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import FILE
 
@@ -37,8 +38,6 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
         )
     given = runs_at(runs)
     records, refused = given.results(least=1)
-    if not records:
-        return StoreError.exit_code
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     one = len(records) == 1
@@ -59,7 +58,7 @@ def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -
         )
     record, target = load_sweep(runs[0]), out or runs[0] / "sweep.html"
     files = write_sweep(record, target, figures)
-    say(sweep_summary(record))
-    click.echo(f"Report: {target}")
+    long = f"{sweep_summary(record)}\nReport: {target}"
+    show(partial(sweep_screen, record, target), partial(say, long))
     emit({"report": target, "files": files, "record": record})
     return 0
