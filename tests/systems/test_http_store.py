@@ -422,3 +422,16 @@ def test_what_a_killed_audit_left_is_removed_first(notes: Notes, tmp_path: Path,
     assert "was killed while records that it had planted" in done.stderr.replace("\n", " ")
     assert list(notes.notes) == ["owner"]
     assert not journal.exists()
+
+
+@pytest.mark.process
+def test_the_command_of_an_audit_is_planned_by_its_verb_alone(notes: Notes, tmp_path: Path) -> None:
+    """`plan` refused --disposable-store, --rate and --out."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in ROWS[:60]))
+    done = cli(
+        "plan", str(rows), address(notes, tmp_path), "--design", "session", "--pairs", "12",
+        "--disposable-store", "--rate", "5", "--out", "runs", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not notes.asked

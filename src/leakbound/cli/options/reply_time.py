@@ -46,7 +46,7 @@ def usual_state(ledger: str) -> Path:
     return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
 
 
-def asked_once(endpoint: Endpoint, chosen: str) -> Endpoint:
+def without_retries(endpoint: Endpoint, chosen: str) -> Endpoint:
     """The endpoint without retries, unless some are asked for: waits between those of a call that
     fails for one row would make the answer late, and whether it is late tells of the row."""
     source = click.get_current_context().get_parameter_source

@@ -68,11 +68,11 @@ def runs_in(paths: Iterable[Path]) -> list[ShownRun]:
     for run in dict.fromkeys(runs_at(paths).all):
         plain = run.parent.name if run.name == FILE else run.name
         taken[plain] += 1
-        found.append(_shown(run, plain if taken[plain] == 1 else f"{plain}.{taken[plain]}"))
+        found.append(_run_at(run, plain if taken[plain] == 1 else f"{plain}.{taken[plain]}"))
     return sorted(found, key=lambda one: (one.written, one.name), reverse=True)
 
 
-def _shown(run: Path, name: str) -> ShownRun:
+def _run_at(run: Path, name: str) -> ShownRun:
     file = run if run.is_file() else run / FILE
     try:
         if not file.is_file():

@@ -126,7 +126,7 @@ def next_entry(
     )  # fmt: skip
 
 
-def changed_facts(entry: WatchEntry, accepted: WatchEntry | None) -> tuple[str, ...]:
+def changes_since(entry: WatchEntry, accepted: WatchEntry | None) -> tuple[str, ...]:
     """Names of what changed since the accepted run."""
     before = accepted.facts if accepted else {}
     return tuple(name for name, value in entry.facts.items() if before.get(name, value) != value)

@@ -24,7 +24,7 @@ from leakbound.cli.screen.progress import progress
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.systems.journal import PathLock
-from leakbound_hosts.watch import WatchEntry, WatchState, changed_facts, next_entry, utc_now
+from leakbound_hosts.watch import WatchEntry, WatchState, changes_since, next_entry, utc_now
 
 FACTS = {"system": "model_fingerprint", "rows": "data_fingerprint", "leakbound": "leakbound"}
 METRICS: dict[str, tuple[str, Callable[[WatchEntry], float]]] = {
@@ -91,7 +91,7 @@ def command(
         kept.add(_entry_of(record, kept, folder, runs_a_year, alarms))
     del held
     last = kept.entries[-1]
-    changed = changed_facts(last, kept.accepted)
+    changed = changes_since(last, kept.accepted)
     if not accept:
         say("\n".join(_lines(last, kept, changed)))
     if prometheus is not None:

@@ -27,14 +27,15 @@ from leakbound.auditing.result.sentences import (
 )
 from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.init.sources import with_sources
-from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.collect import CollectOptions, collect_options
+from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.result import show
 from leakbound.errors import UsageError
 from leakbound.estimators import Claim
-from leakbound.models import Endpoint, Model, Scripted
+from leakbound.models import Endpoint, Local, Model, Scripted
 from leakbound.models.address import lacks_torch
 from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
 from leakbound.report.screen import DEFAULT, SIGNS, WIDTH, lay_out
@@ -77,6 +78,8 @@ LEAKS: dict[Leak, str] = {
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
+@local_options
+@collect_options
 @option(
     "--commit",
     "write down what the audit will do, in the folder of its runs (the --out of audit), "
@@ -88,6 +91,8 @@ def command(
     config: str | None,
     assignments: tuple[str, ...],
     endpoint: Endpoint,
+    local: Local,
+    collecting: CollectOptions,
     commit: Path | None,
     **flags: object,
 ) -> int:
