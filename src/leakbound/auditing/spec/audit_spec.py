@@ -308,7 +308,7 @@ def make_spec(
             raise _unknown_key(key)
         parts[KEYS[key]][key] = value
     try:
-        if parts["design"].get("layout") in STAGED:
+        if str(parts["design"].get("layout")) in STAGED:
             parts["decision"] = _StagedDecision(**parts["decision"])
         return AuditSpec(**parts)
     except ValidationError as error:
