@@ -21,6 +21,8 @@ from leakbound.privacy import ApproxDP
 from leakbound.stats import EProcess
 from leakbound.systems.journal import PathLock
 
+pytestmark = pytest.mark.process
+
 APP = """
 import os, random, time
 def answer(rows, query):
@@ -158,7 +160,6 @@ def _is_locked(file: Path) -> bool:
     return False
 
 
-@pytest.mark.process
 @pytest.mark.slow
 def test_a_watch_from_one_release_to_the_next(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)

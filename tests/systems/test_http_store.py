@@ -25,6 +25,8 @@ from leakbound.systems.journal import FILE
 from leakbound.systems.stores import SharedStore
 from leakbound.tasks import as_context
 
+pytestmark = pytest.mark.process
+
 ROWS = documents(120)
 
 
@@ -393,7 +395,6 @@ def killed(command: tuple[str, ...], folder: Path, service: Notes) -> None:
     process.communicate()
 
 
-@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True])
 def test_what_a_killed_audit_left_is_removed_first(notes: Notes, tmp_path: Path, own: bool) -> None:
@@ -424,7 +425,6 @@ def test_what_a_killed_audit_left_is_removed_first(notes: Notes, tmp_path: Path,
     assert not journal.exists()
 
 
-@pytest.mark.process
 def test_the_command_of_an_audit_is_planned_by_its_verb_alone(notes: Notes, tmp_path: Path) -> None:
     """`plan` refused --disposable-store, --rate and --out."""
     rows = tmp_path / "rows.jsonl"

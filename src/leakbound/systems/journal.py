@@ -18,7 +18,9 @@ from leakbound.errors import LeakboundError, StoreError, kind_of, reason_of
 
 LOG = logging.getLogger("leakbound.systems")
 FILE = "planted.jsonl"  # in a run folder
-Place = tuple[str, str | int]  # tenant, or "", and id (PRIVATE: a store may make it of the text)
+PlantedId = tuple[
+    str, str | int
+]  # tenant, or "", and id (PRIVATE: a store may make it of the text)
 
 
 class Journal:
@@ -26,15 +28,12 @@ class Journal:
 
     An id that leakbound makes is written before its record is sent, an id that the store makes once
     it is known. The file is gone when all records are removed; while there are some, no other
-    process plants for the same run.
-
-    Args:
-        file: Where it is kept, in a folder that is there when a record is planted.
+    process plants for the same run. Its folder is there when a record is planted.
     """
 
     def __init__(self, file: Path) -> None:
         self.file, self._tenant = file, ""
-        self._left, self._there = dict[Place, None](), dict[Place, None]()
+        self._left, self._there = dict[PlantedId, None](), dict[PlantedId, None]()
         self._locks = list[PathLock]()  # one while a record is in the store
         self._read, self._tried = list[bool](), list[bool]()  # one element once that was done
 
@@ -61,7 +60,7 @@ class Journal:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(_line(removed, place))
 
-    def left(self) -> tuple[Place, ...]:
+    def left(self) -> tuple[PlantedId, ...]:
         """What earlier processes planted and did not remove."""
         if not self._read:
             self._read.append(True)
@@ -74,12 +73,8 @@ class Journal:
         return tuple(place for place in self._left if place in self._there)
 
     def remove_left(self, name: str, remover: Callable[[str], Callable[[str], object]]) -> None:
-        """Remove what earlier processes left in a store, once, and say what was done.
-
-        Args:
-            name: Of the store.
-            remover: What removes records of a tenant by their ids.
-        """
+        """Remove what earlier processes left in a store, once, and say what was done; `remover`
+        gives what removes a tenant's records."""
         left, why = self.left(), ""
         if self._tried:
             return
@@ -126,12 +121,12 @@ class PathLock:
         os.close(self._descriptor)
 
 
-def _line(removed: bool, place: Place) -> str:
+def _line(removed: bool, place: PlantedId) -> str:
     return json.dumps([removed, *place]) + "\n"
 
 
-def _places(file: Path) -> dict[Place, None]:
-    found = dict[Place, None]()
+def _places(file: Path) -> dict[PlantedId, None]:
+    found = dict[PlantedId, None]()
     try:
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     except (OSError, ValueError) as error:

@@ -30,26 +30,13 @@ TREND = 2  # runs of a system from which its bounds are drawn
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """What the list says of a run.
-
-    Attributes:
-        folder: Where it is.
-        name: Of its pages, which no other run has.
-        system: Name of what was audited.
-        verdict: None where the run has no result.
-        why: The reason of an inconclusive verdict, or why there is no result.
-        epsilon: The bound that decided.
-        claim: Claimed epsilon.
-        pairs: Paired trials.
-        calls: Model calls.
-        day: When it began, as a date; "" where that is not known.
-    """
+    """What the list says of a run."""
 
     folder: Path
-    name: str
+    name: str  # of its pages, which no other run has
     system: str = ""
     verdict: str | None = None
-    why: str = ""
+    why: str = ""  # there is no result, or it is inconclusive
     epsilon: float = 0.0
     claim: float = 0.0
     pairs: int = 0
@@ -90,12 +77,7 @@ def _run_at(run: Path, name: str) -> ShownRun:
 
 
 class View:
-    """Pages over the runs at some paths, read anew for each page.
-
-    Args:
-        paths: Run folders, record.json files, or folders of runs.
-        suffix: Of the addresses of pages: "" of a server, ".html" of files.
-    """
+    """Pages over the runs at some paths, read anew for each page; suffix: of their addresses."""
 
     def __init__(self, paths: Sequence[Path], suffix: str = "") -> None:
         self.paths, self.suffix = tuple(paths), suffix
@@ -145,11 +127,7 @@ class View:
         return {"cells": cells, "searched": " ".join(cell.text for cell in cells).lower()}
 
     def page(self, name: str) -> str | None:
-        """The page of that name; None where there is none.
-
-        Raises:
-            LeakboundError: If a run of the page cannot be read.
-        """
+        """The page of that name; None where there is none."""
         runs = {one.name: one.folder for one in self.runs()}
         if name in ("", "index"):
             return self.index()

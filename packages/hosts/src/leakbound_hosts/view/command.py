@@ -55,15 +55,7 @@ def command(runs: tuple[Path, ...], port: int, static: Path | None) -> int:
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves the pages of a view on this machine, below a random token.
-
-    Args:
-        view: What is shown.
-        port: 0 for a free one.
-
-    Raises:
-        OSError: If the port cannot be used.
-    """
+    """Serves the pages of a view on this machine, below a random token."""
 
     daemon_threads = True
 

@@ -31,36 +31,19 @@ NOTHING = -math.inf
 
 @dataclass(frozen=True, slots=True)
 class WatchEntry:
-    """One run of a watch.
-
-    Attributes:
-        number: Of the run, from 1.
-        at: When it ended, in UTC (ISO 8601).
-        year: When the year of its alarm budget began.
-        verdict: Of its audit alone, which is no alarm.
-        reason: Why that is inconclusive; None otherwise.
-        tested: What was tested, in words.
-        log_e: Natural logarithm of the run's e-value.
-        log_standing: The same of the standing test after it; -inf has no evidence.
-        weight: Of the test that starts with it.
-        level: Logarithm from which `log_standing` is an alarm.
-        alarm: Whether that was reached since the last acknowledgement.
-        epsilon: The run's lower bound.
-        facts: What may change from one release to the next, by name.
-        run: Name of its folder.
-    """
+    """One run of a watch; its logarithms are natural ones."""
 
     number: int
-    at: str
-    year: str
-    verdict: str
+    at: str  # when it ended, in UTC
+    year: str  # when the year of its alarm budget began
+    verdict: str  # of its audit alone, which is no alarm
     reason: str | None
     tested: str
     log_e: float
-    log_standing: float
-    weight: float
-    level: float
-    alarm: bool
+    log_standing: float  # of the standing test after it; -inf has no evidence
+    weight: float  # of the test that starts with it
+    level: float  # from which `log_standing` is an alarm
+    alarm: bool  # whether that was reached since the last acknowledgement
     epsilon: float
     facts: Mapping[str, str]
     run: str
@@ -98,17 +81,7 @@ def next_entry(
     alarms: float,
     **told: Any,
 ) -> WatchEntry:
-    """What a run makes of the state: see the module for the standing test.
-
-    Args:
-        entries: All earlier runs.
-        log_e: Logarithm of the run's e-value.
-        tested: What was tested; with another claim, the tests that stand are given up.
-        now: Time of the run.
-        runs: Planned runs of a year, above 0; further ones start no test.
-        alarms: Probability of a false alarm in a year.
-        **told: Other attributes of the entry.
-    """
+    """What a run makes of the state; with another claim, the tests that stand are given up."""
     last = entries[-1] if entries else None
     year = now if last is None else datetime.fromisoformat(last.year)
     while now - year >= YEAR:
@@ -137,12 +110,6 @@ class WatchState:
 
     An edited line is refused. Whoever may write the file can cut off its end, or make all of it
     anew: keep its last hash elsewhere against that.
-
-    Args:
-        file: JSON lines; it need not exist.
-
-    Raises:
-        StoreError: If a line is not as it was written.
     """
 
     def __init__(self, file: Path) -> None:
@@ -189,16 +156,12 @@ class WatchState:
         self._append({**asdict(entry), "log_standing": repr(entry.log_standing)})
 
     def acknowledge(self) -> None:
-        """Accept the last run as what the next ones are compared with; an alarm of it ends.
-
-        Raises:
-            DataError: If there is no run.
-        """
+        """Accept the last run as what the next ones are compared with; an alarm of it ends."""
         if not self.entries:
             raise DataError(f"the state {str(self.file)!r} has no run to accept; watch first.")
         self._append({"acknowledged": self.entries[-1].number})
 
-    def _append(self, found: dict[str, Any]) -> None:
+    def _append(self, found: Mapping[str, object]) -> None:
         line = {**found, "before": self.digest}
         digest = _digest(line)
         descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -209,10 +172,10 @@ class WatchState:
             file.flush()
             os.fsync(file.fileno())
         self._torn, self.digest = 0, digest
-        self._know(found)
+        self._know(dict(found))
 
 
-def _digest(found: Mapping[str, Any]) -> str:
+def _digest(found: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
