@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from broken_mechanisms import BROKEN
 from correct_mechanisms import CORRECT
 from leakbound_lab.conformance import INVARIANTS, conform
-from leakbound_lab.conformance.outputs import FIRST, LEVEL
+from leakbound_lab.conformance.exact import REACHED, SHORT
+from leakbound_lab.conformance.outputs import FIRST, LEVEL, LOUD
 from leakbound_lab.planted.planted_answers import NOT_MECHANISMS, PLANTED
 
 from leakbound import mechanisms as shipped
@@ -31,19 +33,31 @@ HEAD = f"""# Conformance
 `leakbound_lab.conformance.assert_conforms` checks a mechanism with a scripted model: outputs and
 texts against the declared distribution, two-sample tests over neighbouring contexts on everything
 that is returned, examples replaced or removed at every place, near ties, the price of an answer
-against its releases and for queries of many words, fresh noise between calls. This page is made by
+against its releases, fresh noise between calls. This page is made by
 `python bench/conformance.py docs/measured/conformance.md`; a cross-section runs in the test suite.
+
+Neighbouring contexts are tried under questions of many lengths and scripts, with few answers and
+with many, a query's own among them. Replies may be unreadable, repeat words, fail, or say nothing
+at a near tie. An example is replaced by a longer one, by another label, by an empty slot, and by a
+row that stands in the context already. Gaussian noise of the generator is made {LOUD:g} times as
+large to see where it is cut. Requests that show an example must set `alone`.
 
 Of each token of a free answer, the exact distribution is derived in scripted contexts that push it
 as far as possible, and the privacy loss of neighbours is compared with the charge for that token:
-the first token, the middle one (not its candidates) and the last. The noise comes from a generator
-by a script, which shows at which noise another token is chosen (its exponent to within 1e-6). A
-wrong rate, clip, temperature or candidate set is found where the excess is above 1e-5 and the
-scripts reach the largest loss. This takes a mechanism that draws its noise from
+of every token of an answer of up to {SHORT} tokens, and of five places of a longer one. The
+candidates of every token, and where an answer ends, are compared, too. The noise comes from a
+generator by a script, which shows at which noise another token is chosen (its exponent to within
+1e-6). A wrong rate, clip, temperature or candidate set is found where the excess is above 1e-5 and
+the scripts reach the largest loss. This takes a mechanism that draws its noise from
 `np.random.default_rng`, with one call of `gumbel`, `normal`, `standard_normal`, `choice` or
-`random` for each token. Of any other mechanism with free answers, the first token is sampled
-{FIRST:,} times for each context and tested against its charge, so a rare candidate or a small
-excess may not be found. Neither sees a defect that only words of an example set off.
+`random` for each token. Of any other mechanism with free answers, {FIRST:,} answers are sampled for
+each context and tested against their charge, as are their first tokens, so a rare candidate or a
+small excess may not be found. None of this sees a defect that only certain words of an example or a
+question set off.
+
+A mechanism that loses less than {REACHED:.0%} of what it declares, in the worst pair that the
+scripts reach, is reported as loose (`tightness`). It may be correct: it only pays for more than it
+loses.
 
 The number of model calls is counted over neighbours, also where a row makes replies unreadable or
 NaN, lets calls fail, or delays them by an hour of `time.time`, `monotonic` and `perf_counter`.
@@ -109,7 +123,7 @@ def shipped_at(epsilon: float) -> dict[str, Mechanism]:
 
 def planted_rows() -> Iterator[str]:
     """At how many seeds each planted mechanism is found, and what it does."""
-    for one in PLANTED:
+    for one in (*PLANTED, *BROKEN):
         check = BY_NAME[one.found_by]
         found = [check(one.make(), seed=seed) for seed in SEEDS]
         hits = sum(not each.passed for each in found)

@@ -113,6 +113,14 @@ class Abstaining(VotingBase):
         return Outputs(np.where(sure, noisy.argmax(1), len(aggregate.counts) - 1), noisy)
 
 
+class AnswersOnly(VotingBase):
+    """The answer with the largest noisy count, where "none of them" is no answer."""
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        noisy = self.noisy(aggregate, draws, rng)
+        return Outputs(noisy[:, :-1].argmax(1), noisy)
+
+
 class Homes(PartsBase):
     """Each record has a home of its own, which no other record changes; empty homes answer, too."""
 
@@ -139,7 +147,8 @@ class Padded(PartsBase):
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         parts = split_by_position(job.context, self.partitions)
-        return [Complete(str(task.prompt(part, job.query))[:WIDTH].rjust(WIDTH)) for part in parts]
+        made = (str(task.prompt(part, job.query))[:WIDTH].rjust(WIDTH) for part in parts)
+        return [Complete(one, alone=True) for one in made]
 
 
 class Twice(PartsBase):
@@ -194,7 +203,8 @@ class MeanProbabilities(MechanismBase):
         if not task.answers(job.query):
             raise UsageError("mean_probabilities chooses among given answers.")
         parts = split_by_position(job.context, self.partitions)
-        return [ScoreLabels(task.prompt(p, job.query), task.answers(job.query)) for p in parts]
+        shown, answers = (task.prompt(p, job.query) for p in parts), task.answers(job.query)
+        return [ScoreLabels(one, answers, alone=True) for one in shown]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -245,6 +255,7 @@ CORRECT: tuple[Callable[[float], Mechanism], ...] = (
     partial(_make, LaplaceVotes),
     partial(_make, RandomBallot),
     partial(_make, Abstaining),
+    partial(_make, AnswersOnly),
     partial(_make, Homes),
     partial(_make, Padded),
     partial(_make, Twice),

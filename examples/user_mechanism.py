@@ -76,7 +76,10 @@ class RandomBallot(MechanismBase):
         if not task.answers(job.query):
             raise UsageError("random_ballot chooses among given answers; use a query with answers.")
         parts = split_by_position(job.context, self.partitions)
-        return [Complete(task.prompt(part, job.query), max_tokens=12, draw=draw) for part in parts]
+        return [
+            Complete(task.prompt(part, job.query), max_tokens=12, draw=draw, alone=True)
+            for part in parts
+        ]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from leakbound_lab.conformance import INVARIANTS, Check, assert_conforms, conform
-from leakbound_lab.conformance.exact import part_count, release_count
-from leakbound_lab.conformance.parts import FREE, Bench
+from leakbound_lab.conformance.parts import Bench, part_count, release_count
+from leakbound_lab.conformance.puppets import FREE
 from leakbound_lab.planted.planted_answers import PLANTED
 
 import leakbound.mechanisms as cm

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from leakbound_lab.conformance import INVARIANTS
 from leakbound_lab.conformance.exact import SCRIPTS, _chances, jobs_of
-from leakbound_lab.conformance.parts import Bench, Tokens
+from leakbound_lab.conformance.parts import Bench
+from leakbound_lab.conformance.puppets import Tokens
 from scipy import stats
 
 import leakbound.mechanisms as cm
@@ -440,7 +441,7 @@ def test_the_distribution_of_a_token_is_derived(kind: Any) -> None:
     """One expert of four moves the first of two tokens by the clip: a ratio of e^(epsilon/2)."""
     bench = Bench(made(kind, tokens=2, epsilon=1.0))
     up, down, calm, failed = (
-        _chances(bench, job, Tokens(2, 0.0), 0) for job in jobs_of(bench, SCRIPTS[0])
+        _chances(bench, job, Tokens(2, 0.0), 0, []) for job in jobs_of(bench, SCRIPTS[0])
     )
     each = bench.mechanism._each
     assert sorted(up) == ["", "\u4e00"]
@@ -453,7 +454,8 @@ def test_noise_with_a_normal_distribution_is_derived() -> None:
     """One example decides between two tokens: the loss is that of the Gaussian mechanism."""
     made = cm.SyntheticShots.calibrated(2.0, 1e-5, tokens=2, candidates=20)
     up, down, *_ = (
-        _chances(Bench(made), job, Tokens(2, 0.0), 0) for job in jobs_of(Bench(made), SCRIPTS[0])
+        _chances(Bench(made), job, Tokens(2, 0.0), 0, [])
+        for job in jobs_of(Bench(made), SCRIPTS[0])
     )
     letter = "\u4e00"
     moved = stats.norm.ppf(up[letter]) - stats.norm.ppf(down[letter])

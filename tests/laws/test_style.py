@@ -220,7 +220,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         "objects of users: rich replies have the parts that they have",
     ),
     "leakbound_lab/conformance/mechanisms.py": (
-        {"*", "name"},
+        {"*", "alone", "name"},
         "finds, and names, what a mechanism lacks",
     ),
     "leakbound_lab/tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from leakbound_lab.conformance.parts import Puppet, Watched
+from leakbound_lab.conformance.parts import Watched
+from leakbound_lab.conformance.puppets import Puppet
 
 import leakbound
 from leakbound.errors import UsageError

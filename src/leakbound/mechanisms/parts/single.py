@@ -121,7 +121,8 @@ class Undefended(MechanismBase):
         """One greedy completion of the whole prompt."""
         seen = self.shown(job)
         prompt = task.prompt(seen.context, job.query, self.preamble())
-        return [Complete(prompt, max_tokens=answer_tokens(task, job.query), draw=draw)]
+        length, alone = answer_tokens(task, job.query), not isinstance(self.guarantee, NonPrivate)
+        return [Complete(prompt, length, draw=draw, alone=alone and bool(seen.context))]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from leakbound.models import Model
-from leakbound.models.request import Request
 from leakbound.privacy import (
     RDP,
     ApproxDP,
@@ -22,7 +21,6 @@ from leakbound.privacy import (
     DiscreteGaussian,
     Gaussian,
     Guarantee,
-    Subsampled,
     leaves,
     renyi_divergence,
     trade_off,
@@ -30,29 +28,31 @@ from leakbound.privacy import (
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
-from leakbound.tasks import Aggregate, Job, Mechanism, Query, Task
+from leakbound.tasks import Aggregate, Job, Mechanism, Query
 from leakbound_lab.conformance.outputs import FIRST, argmax_chances, events, excess, samples
 from leakbound_lab.conformance.parts import (
-    DOWN,
     FAR,
-    FLIP,
-    FREE,
-    MUTE,
-    STRAY,
-    TWO,
     UNKNOWN,
     Bench,
     Broken,
     Coins,
     Family,
     NoiseCall,
-    Puppet,
     Skipped,
-    Tokens,
     Underived,
-    Watched,
     takes,
     values_of,
+)
+from leakbound_lab.conformance.puppets import (
+    DOWN,
+    FLIP,
+    FREE,
+    MUTE,
+    STRAY,
+    TWO,
+    WORDINGS,
+    Puppet,
+    Tokens,
 )
 
 T = TypeVar("T")
@@ -268,116 +268,11 @@ def _worst_pair(bench: Bench, gap: float) -> tuple[OutputDistribution, OutputDis
     return one, other
 
 
-# Two claims (epsilon, delta) whose noise differs so much that any of it in an aggregate shows.
-NOISY, QUIET = (0.1, 1e-5), (8.0, 1e-5)
-COST_DELTAS = (
-    0.0,
-    1e-9,
-    1e-6,
-    1e-3,
-)  # where guarantees are compared: pure DP and orders of magnitude
-LESS = 1 - 1e-9  # for rounding
-DRAWS = 8  # runs over one context; a round that is the same in all of them saw no noise before it
-
-Round = frozenset[Request[object]]
-
-
-# Of one kind, and of many words, scripts, signs and lengths: all cost the same.
-WORDINGS = (
-    "", " ", "?", "please", "Please tell me.", "thanks", "help", "admin", "debug", "test", "yes",
-    "no", "0", "42", "2026-01-31", "a" * 400, "word " * 300, "What is my account number?",
-    "Ignore all previous instructions.", "SELECT * FROM records", "<b>bold</b>", "{query}",
-    "Wie hoch ist die Rechnung?", "你好", "привет", "مرحبا", "😀", "line\nbreak", "tab\there",
-    "UPPER CASE", "Answer with yes or no.", "Repeat the examples.", "http://localhost/", "free",
-)  # fmt: skip
-
-
-def cost(bench: Bench) -> str:
-    """`cost` has a part for each release of an answer, and no less; no word changes it."""
-    mechanism, most = bench.mechanism, 1
-    for task, query in (*bench.queries(), TWO):
-        found = mechanism.cost(task, query)
-        if found.relation != mechanism.guarantee.relation:
-            raise Broken(
-                f"cost is stated under {found.relation}, the guarantee under "
-                f"{mechanism.guarantee.relation}"
-            )
-        releases = 1
-        if mechanism.noise_in_collect(task, query):
-            releases = release_count(bench, task, query)
-        most = max(most, releases)
-        _require_cost(found, mechanism.guarantee, releases)
-        for text in WORDINGS:
-            other = mechanism.cost(task, replace(query, text=text))
-            if other != found and any(other.epsilon(d) != found.epsilon(d) for d in COST_DELTAS):
-                raise Broken(
-                    f"the query {text!r} costs {other.describe()}, and another of its kind "
-                    f"{found.describe()}; the price of an answer must not depend on its words"
-                )
-    return f"every answer pays for what it releases ({most} noisy choices at most)"
-
-
-def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None:
-    if releases > 1:
-        finite = any(0 < found.epsilon(delta) < math.inf for delta in COST_DELTAS)
-        if finite and part_count(found) < releases:
-            raise Broken(
-                f"an answer makes {releases} releases that depend on an example, and its cost is "
-                f"{found.describe()}; it must be compose of one part for each release"
-            )
-        return
-    for delta in COST_DELTAS:
-        if found.epsilon(delta) < guarantee.epsilon(delta) * LESS:
-            raise Broken(
-                f"one answer costs {found.epsilon(delta):.6g} at δ={delta:g}, and the guarantee of "
-                f"one release is {guarantee.epsilon(delta):.6g}"
-            )
-
-
-def part_count(guarantee: Guarantee) -> int:
-    """Number of releases that a guarantee composes."""
-    return sum(part.steps if isinstance(part, Subsampled) else 1 for part in leaves(guarantee))
-
-
-def release_count(bench: Bench, task: Task, query: Query) -> int:
-    """Number of noisy choices in one answer that depend on one example, as far as a puppet shows.
-
-    A round of model calls that shows the example, with prompts that noise drawn before has changed,
-    leads to a release of its own; so does the first round that shows it. Rounds that are the same
-    whatever noise is drawn count once, so the number is never too large.
-    """
-    mechanism = bench.mechanism.recalibrated(*NOISY)  # much noise: runs part soon
-    counts = [1]
-    for pattern in ("random", "agree"):
-        for flip in (False, True):
-            job = bench.job(query, flip)
-            runs = [
-                _rounds(mechanism, task, job, bench.seed + draw, Puppet(pattern, bench.seed))
-                for draw in range(DRAWS)
-            ]
-            common = frozenset.intersection(*runs)
-            counts.append(max(len(run - common) for run in runs) + bool(common))
-    return max(counts)
-
-
-def _rounds(
-    mechanism: Mechanism, task: Task, job: Job, draw: int, puppet: Puppet
-) -> frozenset[Round]:
-    """Different rounds of model calls of one run that show the last example."""
-    watched = Watched(puppet)
-    mechanism.collect(task, [job], [draw], watched)
-    word = str(job.context[-1].input)
-    return frozenset(
-        frozenset(requests)
-        for requests in watched.rounds
-        if any(word in watched.words(request) for request in requests)
-    )
-
-
 REACH, WIDTH = 1000.0, 1e-6  # of exponents that are told apart, and how exactly
 ROUNDING = 1e-5  # of the ratio of two derived probabilities, above what WIDTH makes of it
 RARE = 1e-8  # chance of a token that a search over a uniform number may miss
 TRIALS = 4  # draws of the noise that a derived distribution must explain
+SHORT = 16  # tokens of an answer up to which every one of them is tried
 ROWS, CROWD = 4, 12  # examples of a context, and how many times `Bench.size` there are at most
 # Size of the vocabulary, how much likelier its second token is without examples, and what the crowd
 # and the last example show. Two tokens reach the largest loss; of many, some are no candidates.
@@ -386,7 +281,6 @@ SCRIPTS: tuple[Script, ...] = (
     (2, 0.0, (DOWN,), (FLIP, DOWN), 8 * CROWD), (2, 0.0, (FLIP, DOWN), (FLIP, DOWN), ROWS),
     (104, 0.0, ("",), (FLIP, STRAY), ROWS),
 )  # fmt: skip
-LATER = SCRIPTS[1::3]  # of other tokens than the first; the second of them for the last token only
 
 
 def tokens(bench: Bench) -> str:
@@ -404,11 +298,20 @@ def tokens(bench: Bench) -> str:
 def _require_charges(bench: Bench, charges: Sequence[Guarantee]) -> str:
     # Tokens are not matched with charges: those that exceed one must be covered by larger ones.
     length = len(Coins().run(bench, FREE, jobs_of(bench, SCRIPTS[0])[0], Tokens(2, 0.0)))
+    ends = {1, length // 2, length - 2, length - 1}
+    later = sorted({*range(length)} if length <= SHORT else ends)
     exceeded, count, largest = [set[int]() for _ in charges], 0, 0.0
-    for at, script in itertools.product(sorted({0, length // 2, length - 1}), SCRIPTS):
-        if at and script not in LATER[: 1 + (at == length - 1)]:
-            continue
-        found = [_chances(bench, job, Tokens(*script[:2]), at) for job in jobs_of(bench, script)]
+    hints = defaultdict[Job, list[float]](list)
+    for at, script in [
+        *((0, one) for one in SCRIPTS),
+        *((at, SCRIPTS[1]) for at in later if at > 0),
+    ]:
+        found = [
+            _chances(bench, job, Tokens(*script[:2]), at, hints[job])
+            for job in jobs_of(bench, script)
+        ]
+        if not any(name for law in found for name in law):
+            raise Underived  # all answers end before
         for p, q in _pairs(bench, found):
             names = [name for name in {**p, **q} if p[name] or q[name]]
             rows = np.log([[one[name] for name in names] for one in (p, q)])
@@ -421,7 +324,27 @@ def _require_charges(bench: Bench, charges: Sequence[Guarantee]) -> str:
                         f"token {at + 1} of an answer loses {gap.max():.6g}, over a range of "
                         f"{np.ptp(gap):.6g}, and is charged {charge.describe()}"
                     )
+    _require_candidates(bench)
     return f"{count} pairs of exact distributions of a token lose at most {largest:.6g}"
+
+
+def _require_candidates(bench: Bench) -> None:
+    """Every token of an answer is chosen among the same ones in neighbouring contexts."""
+    model, jobs = Tokens(*SCRIPTS[-1][:2]), jobs_of(bench, SCRIPTS[-1])
+    for place in range(len(model.level)):
+        coins = [Coins(first=place) for _ in jobs]
+        texts = {_text(bench, job, model, one) for job, one in zip(jobs, coins, strict=True)}
+        if len(texts) > 1:
+            raise Broken(f"the candidates of a token, or the end, depend on an example: {texts}")
+        if all(place >= one.calls[0][1] for one in coins):
+            return
+
+
+def _text(bench: Bench, job: Job, model: Model, coins: Coins) -> str:
+    text = coins.run(bench, FREE, job, model)
+    if UNKNOWN in coins.calls or len(coins.calls) - len(text) not in (0, 1):
+        raise Underived  # not one call for each token
+    return text
 
 
 def jobs_of(bench: Bench, script: Script) -> list[Job]:
@@ -433,7 +356,8 @@ def jobs_of(bench: Bench, script: Script) -> list[Job]:
     contexts = [(*crowd, replace(last, input=f"{last.input} {mark}")) for mark in script[3]]
     if bench.removing:
         contexts.insert(0, tuple(crowd))
-    return [Job(context, FREE[1]) for context in contexts]
+    query = replace(FREE[1], text=WORDINGS[SCRIPTS.index(script)])
+    return [Job(context, query) for context in contexts]
 
 
 def _pairs(bench: Bench, found: Sequence[T]) -> Iterator[tuple[T, T]]:
@@ -453,23 +377,31 @@ def _covers(charge: Guarantee, p: Floats, q: Floats) -> bool:
     return bool((power <= trade_off(charge, errors) * (1 + ROUNDING)).all())
 
 
-def _chances(bench: Bench, job: Job, model: Model, at: int) -> defaultdict[str, float]:
-    """Probabilities of a token, where all before it are the first choice; "" ends the answer."""
+def _chances(
+    bench: Bench, job: Job, model: Model, at: int, hints: list[float]
+) -> defaultdict[str, float]:
+    """Probabilities of a token, where all before it are the first choice; "" ends the answer.
+
+    Exponents that were found at other tokens are tried first.
+    """
     drawn: list[NoiseCall] = []
 
     def choose(noise: npt.ArrayLike | None = None) -> str:
         coins = Coins(at, noise)
-        text = coins.run(bench, FREE, job, model)
+        text = _text(bench, job, model, coins)
         drawn.extend(coins.calls[at : at + 1])
-        if not drawn or UNKNOWN in coins.calls or len(coins.calls) - len(text) not in (0, 1):
-            raise Underived  # not one call for each token
         return text[at : at + 1]
 
     choose()
+    if not drawn:
+        return defaultdict(float, {"": 1.0})  # the answer ends before
     kind, size, p = drawn[0]
     if kind == "uniform":
         return _intervals(choose)
-    names, p = _exponents(kind, size, choose) if p is None else ([*map(choose, range(size))], p)
+    if p is None:
+        names, p = _exponents(kind, size, choose, hints)
+    else:
+        names = [*map(choose, range(size))]
     found = defaultdict[str, float](float)
     for name, chance in zip(names, p, strict=True):
         found[name] += chance
@@ -477,7 +409,7 @@ def _chances(bench: Bench, job: Job, model: Model, at: int) -> defaultdict[str, 
 
 
 def _exponents(
-    kind: str, size: int, choose: Callable[[npt.ArrayLike], str]
+    kind: str, size: int, choose: Callable[[npt.ArrayLike], str], hints: list[float]
 ) -> tuple[list[str], Floats]:
     """The choice with the largest sum of exponent and noise: when each overtakes the first one."""
     places = np.arange(size)
@@ -487,7 +419,8 @@ def _exponents(
 
     def search(i: int) -> float:
         edges = sorted(
-            {-REACH, -9.0, 9.0, REACH, *(x + d for x in {*least[1:]} for d in (-WIDTH, WIDTH))}
+            {-REACH, -9.0, 9.0, REACH}
+            | {x + d for x in {*least[1:], *hints} for d in (-WIDTH, WIDTH)}
         )
         while len(edges) > 2 or edges[1] - edges[0] > 2.1 * WIDTH:
             if len(edges) == 2:
@@ -508,6 +441,7 @@ def _exponents(
         if (found := search(i)) == least[i]:
             raise Underived  # too far apart
         least[i], below[i] = found, found - 2 * WIDTH
+    hints += least[1:]
     rng, shift = np.random.default_rng(0), -np.array(least)
     for noise in (rng.gumbel if kind == "gumbel" else rng.normal)(size=(TRIALS, size)):
         if choose(noise) != names[int((shift + noise).argmax())]:
@@ -532,15 +466,15 @@ def _intervals(choose: Callable[[npt.ArrayLike], str]) -> defaultdict[str, float
 
 
 def _require_samples(bench: Bench, charge: Guarantee) -> str:
+    whole = bench.mechanism.cost(*FREE)
     for script in SCRIPTS[::4]:
-        model, found = Tokens(*script[:2]), []
-        for job in jobs_of(bench, script):
-            out = samples(bench, FREE[0], job, model, FIRST)
-            found.append(replace(out, choices=tuple(text[:1] for text in out.choices)))
+        jobs, model = jobs_of(bench, script), Tokens(*script[:2])
+        found = [samples(bench, FREE[0], job, model, FIRST) for job in jobs]
         for one, other in _pairs(bench, found):
-            if any(excess(charge, *event[1:]) for event in events(*FREE, one, other)):
-                name = charge.describe()
-                raise Broken(
-                    f"sampled first tokens of neighbours lose more than is charged: {name}"
-                )
+            for what, guarantee, end in ("first tokens", charge, 1), ("answers", whole, None):
+                cut = [replace(out, choices=tuple(text[:end] for text in out.choices))
+                       for out in (one, other)]  # fmt: skip
+                if any(excess(guarantee, *event[1:]) for event in events(*FREE, *cut)):
+                    name = guarantee.describe()
+                    raise Broken(f"sampled {what} of neighbours lose more than is charged: {name}")
     return "sampled first tokens are within the charge; no exact distribution can be derived"

@@ -22,6 +22,7 @@ import numpy as np
 
 from leakbound.errors import UsageError
 from leakbound.models import Model, NextLogits
+from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats import CategoricalLaw
 from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
@@ -36,10 +37,7 @@ from leakbound.tasks import (
     require_mechanism,
 )
 from leakbound_lab.conformance.exact import (
-    NOISY,
-    QUIET,
     SCRIPTS,
-    cost,
     jobs_of,
     loss,
     sensitivity,
@@ -56,21 +54,29 @@ from leakbound_lab.conformance.outputs import (
     state,
 )
 from leakbound_lab.conformance.parts import (
-    FREE,
-    GIVEN,
-    PATTERNS,
-    PLANTED,
-    TWO,
+    NOISY,
+    QUIET,
     Bench,
     Broken,
     Check,
-    Puppet,
     Skipped,
-    Tokens,
     Troubled,
     Watched,
     broken_of,
     check,
+    part_count,
+    release_count,
+)
+from leakbound_lab.conformance.puppets import (
+    FREE,
+    GIVEN,
+    MANY,
+    PATTERNS,
+    PLANTED,
+    TWO,
+    WORDINGS,
+    Puppet,
+    Tokens,
 )
 
 # Different draws. An aggregate that holds noise takes one of at least two values, nearly evenly
@@ -134,6 +140,53 @@ def _require_fresh(bench: Bench, noisy: Mechanism, task: Task, query: Query) -> 
             f"noise_in_collect is True, and {REUSES} different draws give one and the same "
             "aggregate"
         )
+
+
+# Where guarantees are compared: pure DP and orders of magnitude.
+COST_DELTAS = (0.0, 1e-9, 1e-6, 1e-3)
+LESS = 1 - 1e-9  # for rounding
+
+
+def cost(bench: Bench) -> str:
+    """`cost` has a part for each release of an answer, and no less; no word changes it."""
+    mechanism, most = bench.mechanism, 1
+    for task, query in (*bench.queries(), TWO, MANY, (MANY[0], GIVEN[1])):
+        found = mechanism.cost(task, query)
+        if found.relation != mechanism.guarantee.relation:
+            raise Broken(
+                f"cost is stated under {found.relation}, the guarantee under "
+                f"{mechanism.guarantee.relation}"
+            )
+        releases = 1
+        if mechanism.noise_in_collect(task, query):
+            releases = release_count(bench, task, query)
+        most = max(most, releases)
+        _require_cost(found, mechanism.guarantee, releases)
+        for text in WORDINGS:
+            other = mechanism.cost(task, replace(query, text=text))
+            if other != found and any(other.epsilon(d) != found.epsilon(d) for d in COST_DELTAS):
+                raise Broken(
+                    f"the query {text[:40]!r} costs {other.describe()}, and another of its kind "
+                    f"{found.describe()}; the price of an answer must not depend on its words"
+                )
+    return f"every answer pays for what it releases ({most} noisy choices at most)"
+
+
+def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None:
+    if releases > 1:
+        finite = any(0 < found.epsilon(delta) < math.inf for delta in COST_DELTAS)
+        if finite and part_count(found) < releases:
+            raise Broken(
+                f"an answer makes {releases} releases that depend on an example, and its cost is "
+                f"{found.describe()}; it must be compose of one part for each release"
+            )
+        return
+    for delta in COST_DELTAS:
+        if found.epsilon(delta) < guarantee.epsilon(delta) * LESS:
+            raise Broken(
+                f"one answer costs {found.epsilon(delta):.6g} at δ={delta:g}, and the guarantee of "
+                f"one release is {guarantee.epsilon(delta):.6g}"
+            )
 
 
 CERTAIN = 0.9  # a likelier answer than this may well come 64 times in a row, whatever the noise
@@ -241,13 +294,17 @@ def _capture() -> Iterator[io.StringIO]:
 
 
 def requests(bench: Bench) -> str:
-    """`needs` names what is asked, and `requests` names requests that are really made."""
+    """`needs` names what is asked, `requests` what is really made; private ones set `alone`."""
     mechanism = bench.mechanism
+    private = not isinstance(mechanism.guarantee, NonPrivate)
     used: set[type[AnyRequest]] = set()
     for task, query in bench.queries():
         watched, job = bench.watched("random", task), bench.job(query)
         mechanism.collect(task, [job], [bench.seed], watched)
         kinds = {type(request) for request in watched.requests}
+        shown = [one for one in watched.requests if PLANTED.search(watched.words(one))]
+        if private and not all(getattr(request, "alone", True) for request in shown):
+            raise Broken("a request that shows an example may share a batch; it must set alone")
         used |= kinds
         if task.labels and not kinds <= mechanism.needs:
             raise Broken(f"asks {_names(kinds - mechanism.needs)}, which needs does not name")

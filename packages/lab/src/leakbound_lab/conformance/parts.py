@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -18,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import Refused, UsageError
-from leakbound.mechanisms.parts.contextual_calibration import CONTENT_FREE
-from leakbound.models import Counted, Embed, Model, Request, Scripted
-from leakbound.privacy import Guarantee, NonPrivate
+from leakbound.models import Counted, Embed, Model, Request
+from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.tasks import (
+    EMPTY_SLOT,
     Aggregate,
     AnyRequest,
     Context,
@@ -34,161 +32,26 @@ from leakbound.tasks import (
     Vector,
     Votes,
 )
-
-GIVEN = (Task("conformance", ("red apple", "blue pear", "green plum")), Query("Which one?"))
-PLANTED = re.compile(r"zq\d{6}v")  # every private text holds one
-FLIP = "flipflop"  # an example that changes the answer of whoever sees it
-PATTERNS = ("agree", "random", "mumble", "huge", "broken", "echo")
-MUMBLES = ("", " ", "red apple or blue pear", "no idea", "RED APPLE.", "blue pear, of course", "\n")
-DIM, VOCABULARY = 4, 256  # of embeddings; of tokens, which are bytes
-
-
-class Puppet(Scripted):
-    """Answers by one of PATTERNS; tokens are bytes.
-
-    agree: the first answer, with certainty, or the second where FLIP is shown; without examples the
-    second is unlikely, and for a content-free query all are alike. random: any answer. mumble: also
-    empty, twofold and unreadable ones. huge: scores and embeddings of +-1e9. broken: also NaN and
-    infinities. echo: the text of a shown example. mute: no text where FLIP is shown.
-    """
-
-    def __init__(
-        self,
-        pattern: str,
-        seed: int = 0,
-        answers: Sequence[str] = GIVEN[0].labels,
-        wide: bool = False,
-        gap: float = 9.0,
-    ) -> None:
-        super().__init__(
-            complete=self._complete,
-            label_scores=self._scores,
-            next_logits=self._logits,
-            embed=self._embed,
-            name=f"puppet/{pattern}/{seed}",
-        )
-        self.pattern, self.seed, self.answers, self.wide = pattern, seed, tuple(answers), wide
-        self.gap = gap
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(text.encode())
-
-    def text(self, ids: Sequence[int]) -> str:
-        return bytes(ids).decode("utf-8", "replace")
-
-    def end_ids(self) -> frozenset[int]:
-        return frozenset({0})
-
-    def _bytes(self, text: str, count: int) -> Ints:
-        """(count,) numbers below 256, fixed by the seed and the text."""
-        digest = hashlib.blake2b(f"{self.seed} {text}".encode(), digest_size=64).digest()
-        return np.resize(np.frombuffer(digest, np.uint8), count).astype(np.int64)
-
-    def _complete(self, prompt: str) -> str:
-        shown = PLANTED.findall(prompt)
-        first, second = (int(b) for b in self._bytes(prompt, 2))
-        if self.pattern == "agree":
-            return self.answers[int(FLIP in prompt)]
-        if self.pattern == "mute":
-            return "" if FLIP in prompt else self.answers[0]
-        if self.pattern == "echo" and shown:
-            return str(shown[-1])
-        words = (*self.answers, *MUMBLES) if self.pattern == "mumble" else self.answers
-        return words[(256 * first + second) % len(words)]
-
-    def _scores(self, prompt: str, labels: Sequence[str]) -> Any:
-        if self.pattern != "agree":
-            scale = 10.0 ** (self._bytes(prompt, 9)[-1] % 3 - 1) if self.wide else 0.1
-            return self._numbers(prompt, len(labels), scale)
-        if f": {CONTENT_FREE}\n" in prompt:
-            return np.zeros(len(labels))
-        sure = np.full(len(labels), -1000.0)
-        sure[int(FLIP in prompt)] = 0.0
-        without = np.where(np.arange(len(labels)) == 0, 0.0, -self.gap)
-        return sure if PLANTED.search(prompt) else without
-
-    def _numbers(self, text: str, count: int, scale: float) -> Floats:
-        """Numbers of both signs, with the oddities of the pattern."""
-        raw = self._bytes(text, count)
-        values = (raw - 127.5) / 20 * scale
-        if self.pattern in ("huge", "broken"):
-            values = np.where(raw % 2 == 0, np.sign(values) * 1e9, values)
-        if self.pattern == "broken":
-            values = np.where(raw % 5 == 0, np.array([np.nan, np.inf, -np.inf])[raw % 3], values)
-        return np.asarray(values, float)
-
-    def _embed(self, text: str) -> Any:
-        if self.pattern == "agree":
-            return np.eye(DIM)[0] * (-1e3 if self.answers[1] in text else 1e3)
-        return self._numbers(text, DIM, 1.0)
-
-    def _logits(self, prompt: str | tuple[int, ...], response: tuple[int, ...]) -> Floats:
-        text = prompt if isinstance(prompt, str) else self.text((*prompt, *response))
-        letters = np.arange(VOCABULARY)
-        if self.pattern == "agree":
-            logits = np.where(letters == ord("b" if FLIP in text else "a"), 20.0, 0.0)
-        else:
-            logits = self._bytes(text, VOCABULARY) / 20.0
-            if self.pattern == "echo":
-                logits[_next_letter(text)] += 50.0
-        written = (letters >= 97) & (letters <= 122) | (letters == 0)
-        return np.asarray(np.where(written, logits, logits - 20.0)[None, :], float)
-
-
-def _next_letter(text: str) -> int:
-    """The byte that continues a planted text at the end of the prompt."""
-    for word in PLANTED.findall(text)[-1:]:
-        done = next(n for n in range(len(word), -1, -1) if text.endswith(word[:n]))
-        return ord(word[done]) if done < len(word) else 0
-    return ord("a")
-
-
-# What a row shows, and how it moves tokens as ln p: the first up and the last down (FLIP), or the
-# other way round; up the one that is least likely in public; all to NaN.
-DOWN, STRAY, MUTE = "downdown", "straystray", "mutemute"
-HAN = 0x4E00  # tokens are Han letters, which no prompt holds
-
-
-class Tokens(Puppet):
-    """Writes tokens as letters and moves them by the marks in a prompt; the last ends an answer."""
-
-    def __init__(self, size: int, gap: float) -> None:
-        super().__init__(f"tokens/{size}/{gap:g}")
-        self.level = np.where(np.arange(size) < 20, 0.0, -8.0)
-        self.level[-2:] = -30.0 * (size > 2), gap
-
-    def text(self, ids: Sequence[int]) -> str:
-        return "".join(chr(HAN + one) for one in ids)
-
-    def end_ids(self) -> frozenset[int]:
-        return frozenset({len(self.level) - 1})
-
-    def _complete(self, prompt: str) -> str:
-        return "".join(one for one in prompt if ord(one) >= HAN)
-
-    def _logits(self, prompt: str | tuple[int, ...], response: tuple[int, ...]) -> Floats:
-        shown = prompt if isinstance(prompt, str) else bytes(prompt).decode("utf-8", "replace")
-        up, stray = shown.count(FLIP) - shown.count(DOWN), shown.count(STRAY)
-        moved = np.zeros(len(self.level))
-        moved[0], moved[-1] = 30.0 * up, -30.0 * up
-        moved[-2] += 500.0 * stray
-        return (self.level + (np.nan if MUTE in shown else moved))[None, :]
-
+from leakbound_lab.conformance.puppets import (
+    FLIP,
+    FREE,
+    GIVEN,
+    MANY,
+    MUTE,
+    PATTERNS,
+    PLANTED,
+    TWO,
+    WORDINGS,
+    Puppet,
+)
 
 R = TypeVar("R")
-
-# Two answers without a word in common, of more words than a keyword mechanism counts.
-TWO = (
-    GIVEN[0],
-    Query("Which of two?", ("red apple from a garden wall", "blue pear on white kitchen plates")),
-)
-# Three tokens: the fewest with a first, a middle and a last one.
-FREE = (Task("conformance", max_answer_tokens=3), Query("Say something."))
 VOTERS = 12  # experts or partitions of the contexts: enough for a crowd against one example
 FAR = 1e9  # noise that decides a choice alone
 FULL = 200  # pairs from which on tests of distributions have their full size
 PLACES = 40  # of a context that are tried one by one
 WORDS = 400  # of an example that is longer than any other
+SILENT = 4  # voters of a near tie who say nothing
 SIZES = (12, 1536)  # smallest and largest context that is tried for so many
 
 
@@ -375,13 +238,16 @@ class Bench:
     def size(self) -> int:
         return size_of(self.mechanism)
 
-    def flipped(self, query: Query, voters: int) -> Job:
-        """A job in which so many voters are shown an example that changes their answer."""
+    def flipped(self, query: Query, voters: int, silent: int = 0) -> Job:
+        """A job in which so many voters are shown an example that changes their answer; the last
+        ones say nothing."""
         context = self.job(query).context
         parts = self.mechanism.disjoint_parts(len(context))
-        places = {part[0] for part in parts[:voters]} if parts else set(range(voters))
+        places = [part[0] for part in parts] or [*range(len(context))]
+        marks = dict.fromkeys(places[:voters], FLIP)
+        marks |= dict.fromkeys(places[len(places) - silent :], MUTE)
         rows = (
-            Example(f"{row.input} {FLIP}", row.label) if place in places else row
+            replace(row, input=f"{row.input} {marks[place]}") if place in marks else row
             for place, row in enumerate(context)
         )
         return Job(tuple(rows), query)
@@ -392,10 +258,10 @@ class Bench:
         size = len(self.job(TWO[1]).context)
         return len(self.mechanism.disjoint_parts(size)) or size
 
-    def near_ties(self) -> list[Job]:
-        """Jobs from one vote below a tie of `TWO` to one above it; each neighbours the next."""
-        middle = self.crowd // 2
-        return [self.flipped(TWO[1], max(0, middle + more)) for more in (-1, 0, 1)]
+    def near_ties(self, query: Query = TWO[1], silent: int = 0) -> list[Job]:
+        """Jobs from one vote below a tie of two answers to one above; each neighbours the next."""
+        middle = (self.crowd - silent) // 2
+        return [self.flipped(query, max(0, middle + more), silent) for more in (-1, 0, 1)]
 
     def neighbours(self, query: Query) -> list[Job]:
         """Jobs that differ in their last example; the last one's changes answers."""
@@ -420,18 +286,30 @@ class Bench:
     def families(self) -> Iterator[Family]:
         """Neighbouring contexts under each script; they differ in one place."""
         yield from self._every_place()
-        each = -(-self.pairs // len(self.patterns))
-        for at, pattern in enumerate(self.patterns):
+        if not self.removing:
+            rows = [job.context for job in self.near_ties(GIVEN[1], min(SILENT, self.crowd // 2))]
+            yield self._family("agree", rows, [(0, 1), (1, 2)], GIVEN, 0)
+        patterns = (*self.patterns, "mute", "failing")
+        each = -(-self.pairs // len(patterns))
+        for at, pattern in enumerate(patterns):
             contexts, pairs = self._neighbours(each, np.random.default_rng([self.seed, at]))
-            puppet = Puppet(pattern, self.seed + at, wide=True)
-            yield self._family(pattern, contexts, pairs, puppet)
+            yield self._family(pattern, contexts, pairs, (MANY, GIVEN)[at % 2], at)
 
     def _family(
-        self, pattern: str, contexts: Sequence[Context], pairs: npt.ArrayLike, puppet: Puppet
+        self,
+        pattern: str,
+        contexts: Sequence[Context],
+        pairs: npt.ArrayLike,
+        asked: tuple[Task, Query],
+        at: int,
     ) -> Family:
-        jobs = [Job(context, GIVEN[1]) for context in contexts]
-        found = self.mechanism.collect(GIVEN[0], jobs, [self.seed] * len(jobs), puppet)
-        return Family(pattern, found, np.asarray(pairs, np.int64))
+        query, seed = replace(asked[1], text=WORDINGS[at]), self.seed * PLACES + at
+        puppet = Puppet(pattern, seed, query.labels or GIVEN[0].labels, wide=True)
+        made = (  # one by one: a call that fails stops no other
+            self.mechanism.collect(asked[0], [job], [self.seed], Troubled(puppet, pattern))
+            for job in (Job(context, query) for context in contexts)
+        )
+        return Family(pattern, [one for (one,) in made], np.asarray(pairs, np.int64))
 
     @property
     def removing(self) -> bool:
@@ -441,12 +319,14 @@ class Bench:
         """Each place of a context replaced by strangers, or removed."""
         base = context_of(np.random.default_rng([self.seed, 96]), self.size)
         for place, row in enumerate(base[:PLACES]):
-            puppet = Puppet("random", self.seed * PLACES + place, wide=True)
             before, after = base[:place], base[place + 1 :]
-            new = [(*before, one, *after) for one in strangers(row)]
-            contexts = [(*before, *after), base, new[0]] if self.removing else [base, *new]
+            twice = (base[0], base[-1])  # a row may equal one before it, or one after it
+            new = [(*before, one, *after) for one in (*twice, EMPTY_SLOT, *strangers(row)[:-1])]
+            contexts = [(*before, *after), base, *new[:4]] if self.removing else [base, *new]
             pairs = [(0, i) for i in range(1, len(contexts))]
-            yield self._family(f"random at place {place}", contexts, pairs, puppet)
+            pattern, asked = (("mumble", GIVEN), ("random", MANY))[place % 2]
+            found = self._family(pattern, contexts, pairs, asked, place)
+            yield replace(found, pattern=f"{pattern} at place {place}")
 
     def _neighbours(
         self, pairs: int, rng: np.random.Generator
@@ -473,6 +353,53 @@ class Bench:
         return self.mechanism.guarantee
 
 
+# Two claims (epsilon, delta) whose noise differs so much that any of it in an aggregate shows.
+NOISY, QUIET = (0.1, 1e-5), (8.0, 1e-5)
+DRAWS = 8  # runs over one context; a round that is the same in all of them saw no noise before it
+
+Round = frozenset[Request[object]]
+
+
+def part_count(guarantee: Guarantee) -> int:
+    """Number of releases that a guarantee composes."""
+    return sum(part.steps if isinstance(part, Subsampled) else 1 for part in leaves(guarantee))
+
+
+def release_count(bench: Bench, task: Task, query: Query) -> int:
+    """Number of noisy choices in one answer that depend on one example, as far as a puppet shows.
+
+    A round of model calls that shows the example, with prompts that noise drawn before has changed,
+    leads to a release of its own; so does the first round that shows it. Rounds that are the same
+    whatever noise is drawn count once, so the number is never too large.
+    """
+    mechanism = bench.mechanism.recalibrated(*NOISY)  # much noise: runs part soon
+    counts = [1]
+    for pattern in ("random", "agree"):
+        for flip in (False, True):
+            job = bench.job(query, flip)
+            runs = [
+                _rounds(mechanism, task, job, bench.seed + draw, Puppet(pattern, bench.seed))
+                for draw in range(DRAWS)
+            ]
+            common = frozenset.intersection(*runs)
+            counts.append(max(len(run - common) for run in runs) + bool(common))
+    return max(counts)
+
+
+def _rounds(
+    mechanism: Mechanism, task: Task, job: Job, draw: int, puppet: Puppet
+) -> frozenset[Round]:
+    """Different rounds of model calls of one run that show the last example."""
+    watched = Watched(puppet)
+    mechanism.collect(task, [job], [draw], watched)
+    word = str(job.context[-1].input)
+    return frozenset(
+        frozenset(requests)
+        for requests in watched.rounds
+        if any(word in watched.words(request) for request in requests)
+    )
+
+
 class Underived(Exception):
     """A distribution does not follow from the noise."""
 
@@ -488,11 +415,13 @@ NOISE = {
 
 class Coins(np.random.Generator):
     """A generator by a script: call `at` gets `noise`, standard or the place of a choice; calls
-    before it choose the first of all, and later ones the last."""
+    before it choose the first of all (or a later one), and later ones the last."""
 
-    def __init__(self, at: int = 1 << 30, noise: npt.ArrayLike | None = None) -> None:
+    def __init__(
+        self, at: int = 1 << 30, noise: npt.ArrayLike | None = None, first: int = 0
+    ) -> None:
         super().__init__(np.random.PCG64(0))
-        self.at, self.noise = at, noise
+        self.at, self.noise, self.first = at, noise, first
         self.calls: list[NoiseCall] = []
 
     def run(self, bench: Bench, free: tuple[Task, Query], job: Job, model: Model) -> str:
@@ -531,6 +460,7 @@ class Coins(np.random.Generator):
         late = len(self.calls) > self.at
         if self.noise is not None and len(self.calls) == self.at + 1:
             return self.noise
-        if kind in ("choice", "uniform"):
-            return late * (size - 1 if kind == "choice" else 1 - 2**-53)
-        return np.where(np.arange(size) == late * (size - 1), FAR, 0.0)
+        if kind == "uniform":
+            return late * (1 - 2**-53)
+        place = size - 1 if late else min(self.first, size - 1)
+        return place if kind == "choice" else np.where(np.arange(size) == place, FAR, 0.0)

@@ -47,7 +47,7 @@ class PartsBase(VotingBase):
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         VotingBase.requests(self, task, job, draw)
         prompts = [task.prompt(part, job.query) for part in self.parts(job.context, draw)]
-        return [Complete(prompt) for prompt in prompts]
+        return [Complete(prompt, alone=True) for prompt in prompts]
 
 
 class Overlapping(PartsBase):
