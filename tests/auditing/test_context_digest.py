@@ -622,6 +622,67 @@ def test_a_relation_that_each_reply_shows_in_other_words_has_a_digest(
     assert any(n >= 100 * share and not each[False][one] for one, n in each[True].items())
 
 
+def works_out(kind: str, known: int, draws: random.Random) -> str:
+    """Says a number below 1,000 only to those who put two things of the reply together."""
+    team, names = ["Kim", "Lee", "Max", "Ana"], draws.sample(NAMES, 7)
+    duty, shuffled = team[known % 4], draws.sample(team, 4)
+    letter, now, day = "ABCD"[shuffled.index(duty)], draws.randrange(1440), date(2026, 1, 1)
+    first, last = (day + timedelta(draws.randrange(700)) for _ in range(2))
+    clocks = [f"{at // 60 % 24:02d}:{at % 60:02d}" for at in (now, now + known)]
+    size, shown = draws.randrange(12, 60), draws.choice(team[:2])
+    fits = shown == team[known % 2]
+    colours = dict(zip(team, draws.sample(["red", "green", "blue", "grey"], 4), strict=True))
+    return {
+        "clock": f"It is {clocks[0]}; your turn comes at {clocks[1]}.",
+        "dates": f"Ordered on {first}, due on {first + timedelta(known)}.",
+        "days ago": f"On {first:%d %B %Y} that was {(first - day).days + known} days ago.",
+        "month first": f"From {last:%b %d, %Y} to {last + timedelta(known):%b %d, %Y}.",
+        "boxes": f"That makes {known // size} boxes of {size} and {known % size} pieces.",
+        "letter": f"{' '.join(map('{}) {}'.format, 'ABCD', shuffled))} Answer: {letter}",
+        "key": json.dumps({"options": dict(zip("ABCD", shuffled, strict=True)), "right": letter}),
+        "footnote": f"See [{1 + shuffled.index(duty)}].\n"
+        + "\n".join(f"[{at}] {one} explains" for at, one in enumerate(shuffled, 1)),
+        "colour": f"{', '.join(map('{} is {}'.format, team, colours.values()))}. "
+        f"On duty: {colours[duty]}.",
+        "ordinal": f"Our stores: {', '.join(shuffled)}. Go to the one listed "
+        f"{('first', 'second', 'third', 'fourth')[shuffled.index(duty)]}.",
+        "verdict": f"Statement: {shown} has the keys of the house this week. Verdict: {fits}.",
+        "alphabet": f"On duty: {', '.join(sorted(names, reverse=known % 2 == 0))}",
+    }[kind]
+
+
+WORKED_OUT = {"clock": 0.9, "dates": 1, "days ago": 1, "month first": 1, "boxes": 0.9, "letter": 1,
+              "key": 1, "footnote": 0.6, "colour": 1, "ordinal": 1, "verdict": 0.4,
+              "alphabet": 1}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WORKED_OUT)
+def test_what_a_reader_works_out_of_two_facts_has_a_digest(kind: str) -> None:
+    """Times and dates are one number, and labels and ordinals are looked up."""
+    known, draws = KnownRecords(NUMBERED), random.Random(4)
+    job = Job(tuple(NUMBERED[:4]), Query("who?", free=True))
+    each: dict[int, Counter[str]] = {611: Counter(), 142: Counter()}
+    for number in (611, 142) * 100:
+        text = works_out(kind, number, draws)
+        marked = known.mark(job, 1, GeneratedText(text, reply=ReplyFacts(text))).reply
+        assert isinstance(marked, ReplyFacts)
+        each[number].update({*marked.digests[6].split()})
+    told = (n - each[142][one] for one, n in each[611].items())
+    assert max(told) >= 100 * WORKED_OUT[kind]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["clock", "letter", "verdict"])
+def test_what_a_reader_works_out_never_passes(kind: str) -> None:
+    draws = random.Random(3)
+
+    def system(context: Any, query: str) -> str:
+        return works_out(kind, sum(len(row.text) for row in context) % 997, draws)
+
+    result = audit(NOTES, system=system, epsilon=1.0, seed=3, shots=20, **FREE | {"pairs": 60})
+    assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["token", "in a code", "amounts", "flags"])
 def test_a_field_beside_drawn_ones_never_passes(kind: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from base64 import b64decode
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,10 +49,22 @@ MOST_CODES = 8
 ENDING = 3  # letters of a word that an inflection or a spelling changes
 DATE = re.compile(r"\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])\b")
 DIVISORS = (5, 6, 7, 8, 9, 11, 13)  # of a number, whose remainders are compared
-PARTED, PARTS, LISTED = re.compile(r"[,;|\n]"), 4, 16  # a list has so many; words of it
+PARTED, LISTED = re.compile(r"[,;|\n]"), 16  # of a list; words, numbers that are compared
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
+ISO = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)(?!\d)")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+ON = r"(\d\d?)(?:st|nd|rd|th|\.)?"
+WRITTEN = re.compile(  # 12 February 2026, Feb 12, 2026
+    rf"\b(?:{ON} )?({'|'.join(MONTHS)})(?:r?uary|ch|il|[ety]|ust|t?(?:em|o)ber)?\b\.?"
+    rf"(?: {ON})?(?:,? (\d{{4}}))?\b", re.IGNORECASE,
+)  # fmt: skip
+CLOCK, MINUTES = re.compile(r"\b(\d\d?):([0-5]\d)\b(?:\s?([ap])\.?m\b)?", re.IGNORECASE), 1440
+SOME_YEAR = 2001  # of dates without one
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+FILLERS = COMMON_WORDS - {"true", "false", "yes", "no", "not", "more", "less", "before", "after"}
+REACH = 192  # words of which those are looked for that stand twice
 
 
 @dataclass(frozen=True)
@@ -158,7 +171,7 @@ class KnownRecords:
             }
         marks = Counter(MARK.findall(shown))
         several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
-        rules = {*_parts_of_words(own), *_relations(said, own)}
+        rules = {*_parts_of_words(own), *_relations(said, own), *_references(said, own)}
         own_signs = SIGN.findall(alone)
         common = {*own_signs[:FIRST], *own_signs[-LAST:]} | rules
         forms = rules | {*_forms(shown, words)}
@@ -223,8 +236,50 @@ def _forms(text: str, words: Sequence[str]) -> Iterator[str]:
     for value in values:
         for wide in (0.02, 0.1):
             yield from (f"~{wide} {floor(log(value) / wide + half)}" for half in (0, 0.5))
-    for one, other in pairwise(values[:LISTED]):
+    values = [abs(one.value) for one in numerals_in(_as_one(text))[:LISTED] if one.value]
+    for one, other in pairwise(values):
         yield from (f"{one + other:.6g} in all", f"{other - one:.6g} apart", f"{one * other:.3g} x")
+        yield from [f"{(other - one) % MINUTES:.6g} later"] * (CLOCK.search(text) is not None)
+    for one, other, last in zip(values, values[1:], values[2:], strict=False):
+        yield from (f"{one * other + last:.6g} made", f"{one + other * last:.6g} made")
+
+
+def _as_one(text: str) -> str:
+    """Each date as the number of its day, each time of day as that of its minute."""
+
+    def day(found: re.Match[str], year: str, month: int, at: str) -> str:
+        try:
+            return str(date(int(year), month, int(at)).toordinal())
+        except ValueError:
+            return found[0]
+
+    def minute(found: re.Match[str]) -> str:
+        hours = int(found[1]) % 12 + 12 * (found[3] in "pP") if found[3] else int(found[1])
+        return str(60 * hours + int(found[2]))
+
+    def month(found: re.Match[str]) -> str:
+        named = MONTHS.index(found[2].lower()) + 1
+        return day(found, found[4] or str(SOME_YEAR), named, found[1] or found[3] or "0")
+
+    text = ISO.sub(lambda found: day(found, found[1], int(found[2]), found[3]), text)
+    return CLOCK.sub(minute, WRITTEN.sub(month, text))
+
+
+def _references(text: str, words: Sequence[str]) -> Iterator[str]:
+    """The words beside one that stands twice, as a label does, and the item that "third" means."""
+    said = [one.casefold() for one in words[:REACH]]
+    often = Counter(said)
+    alone = [at for at, one in enumerate(said)
+             if often[one] == 1 and len(one) > 1 and one not in COMMON_WORDS]  # fmt: skip
+    for at, one in enumerate(said):
+        if often[one] > 1 and (len(one) == 1 or one not in COMMON_WORDS):
+            next_one = bisect(alone, at)
+            yield from (f"{said[before]} <- {often[one]}" for before in alone[:next_one][-1:])
+            yield from (f"{often[one]} -> {said[after]}" for after in alone[next_one:][:1])
+    items = [WORD.findall(part) for part in PARTED.split(text.casefold())]
+    for one in {*said} & {*ORDINALS}:
+        for item in items[ORDINALS.index(one) :][:1]:
+            yield from (f"-> {end}" for end in (*item[:1], *item[-1:]))
 
 
 def _plain(text: str) -> Iterator[str]:
@@ -242,15 +297,17 @@ def _plain(text: str) -> Iterator[str]:
 
 def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
     """What holds of several numbers (a sum that adds up, one that stands twice, their order, round
-    and odd ones), of names that stand twice, the days of the week of dates, and which of two listed
-    items comes first."""
+    and odd ones), of names that stand twice or by the alphabet, the days of the week of dates, and
+    which of two words comes first."""
     values = [one.value for one in numerals_in(text)[:FIRST]]
     names = [one for one in words if one[0].isupper()]
+    listed = [*dict.fromkeys(one for one in map(str.casefold, words) if one not in FILLERS)]
     facts = {
         "adds up": any(isclose(values[at], sum(values[start:at]), abs_tol=1e-6)
                        for at in range(2, len(values)) for start in range(at - 1)),
         "again": len({*values}) < len(values), "name again": len({*names}) < len(names),
         "rise": values == sorted(values), "fall": values == sorted(values, reverse=True),
+        "names rise": sum(one < other for one, other in pairwise(names)) > len(names) // 2,
         "some round": any(one % 10 == 0 for one in values),
         "all round": all(one % 10 == 0 for one in values),
         "odd": [one % 2 for one in (*values[:1], *values[-1:])],
@@ -261,9 +318,7 @@ def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
         facts[f"{at} digits"] = sum(map(int, str(abs(one)))) % 10
     yield from (f"# {name} {value}" for name, value in facts.items())
     yield from (f"# {date.fromisoformat(one):%a}" for one in DATE.findall(text))
-    if len(PARTED.findall(text)) >= PARTS:
-        listed = [one for one in dict.fromkeys(map(str.casefold, words)) if one not in COMMON_WORDS]
-        yield from (f"{one}<{other}" for one, other in combinations(listed[:LISTED], 2))
+    yield from (f"{one}<{other}" for one, other in combinations(listed[:LISTED], 2))
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

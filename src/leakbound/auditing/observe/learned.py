@@ -19,7 +19,7 @@ FIRST_GROUPS, MOST_GROUPS = 3, 10  # of the first pairs, where nothing tells whi
 FORGOTTEN = 0.8  # of what a group has told, which may be another one later, each time
 TOLD = 2.0  # standard errors by which a group told contexts apart before, to count
 SURE = (0.3, 0.6, 0.85)  # shares of the scores below the least that counts: one process each
-MOST_WORDS = 800  # that groups are made of, the most frequent ones
+MOST_WORDS = 500  # that groups are made of, the most frequent ones
 SHRUNK = 0.3  # of the covariance of words within contexts, towards none
 NOTHING = 1e9  # a score that none reaches
 Bets = tuple[Floats, Floats]  # (processes, n) each, as of a product bet
@@ -121,14 +121,17 @@ def _whitener(known: Sequence[Stood]) -> Floats:
 
 
 def _distinct(known: Sequence[Stood]) -> Ints:
-    """Words that stood in some reply; of those in the same ones, as of a sentence, the first."""
+    """Words that stood in several replies; of those in the same, as of a sentence, the first."""
     rows = _replies(known)
-    packed = np.ascontiguousarray(np.packbits(rows > 0, axis=0).T)
+    stood = rows.sum(axis=0)
+    several = np.flatnonzero(stood > min(1, stood.max() - 1))
+    rows = rows[:, several]
+    packed = np.ascontiguousarray(np.packbits(rows, axis=0).T)
     _, first = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True)
-    rarer = np.minimum(rows[:, first].sum(axis=0), len(rows) - rows[:, first].sum(axis=0))
-    first = first[np.argsort(-rarer, kind="stable")[:MOST_WORDS]]
-    return np.asarray(first[rows[:, first].any(axis=0)])
+    number = rows[:, first].sum(axis=0)
+    rarer = np.minimum(number, len(rows) - number)
+    return np.asarray(several[first[np.argsort(-rarer, kind="stable")[:MOST_WORDS]]])
 
 
-def _replies(known: Sequence[Stood]) -> Floats:
-    return np.concatenate([one.reshape(-1, one.shape[-1]) for one in known]).astype(float)
+def _replies(known: Sequence[Stood]) -> npt.NDArray[np.bool_]:
+    return np.concatenate([one.reshape(-1, one.shape[-1]) > 0 for one in known])
