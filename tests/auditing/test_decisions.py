@@ -387,6 +387,7 @@ def test_a_system_that_remembers_is_named_with_its_test() -> None:
     state: Any = SimpleNamespace(found=test, tests=[test] * 3, level=0.001)
     said = state_sentence(state) or ""
     assert "remembers: order (p = 0.0012; 3 tests, 0.001 for all)" in said
+    assert "replicas that differ take turns" in said
     (found,) = obstacles(attack(), Tally(), SEEN, state)
     assert found[0] == "stateful_system"
     assert said in found[1]

@@ -195,8 +195,8 @@ def state_sentence(state: StateCheck | None) -> str | None:
         )
     sure = f"p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all"
     return (
-        f"the system remembers: {found.name} ({sure}). Trials are then not "
-        "independent, and other users' contexts may show in its answers."
+        f"the system remembers: {found.name} ({sure}), or replicas that differ take turns. Trials "
+        "are then not independent, and other users' contexts may show in its answers."
     )
 
 
