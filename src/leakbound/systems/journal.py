@@ -5,7 +5,6 @@ does.
 from __future__ import annotations
 
 import copy
-import fcntl
 import json
 import logging
 import os
@@ -111,6 +110,11 @@ class PathLock:
     """A file or folder that no other lock is on until this object is gone, or its process."""
 
     def __init__(self, path: Path, otherwise: str) -> None:
+        self._descriptor = -1
+        if os.name != "posix":  # which alone has such locks
+            return
+        import fcntl
+
         self._descriptor = os.open(path, os.O_RDONLY)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +122,8 @@ class PathLock:
             raise StoreError(otherwise) from None
 
     def __del__(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 def _line(removed: bool, place: PlantedId) -> str:
