@@ -307,9 +307,5 @@ def entries_of(group: str) -> metadata.EntryPoints:
 
 
 @lru_cache  # 20 ms for each search of a path
-def _entries(path: tuple[str, ...]) -> metadata.EntryPoints:
-    own = "leakbound."
-    every = metadata.entry_points()
-    return metadata.EntryPoints(
-        one for group in every.groups if group.startswith(own) for one in every.select(group=group)
-    )
+def _entries(path: tuple[str, ...]) -> metadata.SelectableGroups:
+    return metadata.entry_points()

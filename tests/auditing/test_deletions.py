@@ -290,7 +290,7 @@ def test_what_cannot_be_audited_is_refused_in_a_sentence(tmp_path: Path) -> None
         run(Archive(), tmp_path, insertion="append")
     with pytest.raises(UsageError, match=r"state_check is 1\.0, and in a deletion design what"):
         run(Archive(), tmp_path, state_check=1.0)
-    with pytest.raises(UsageError, match="no other context can be put in place; add --deleted"):
+    with pytest.raises(UsageError, match="put in place; add design deletion"):
         leakbound.audit(system=Archive(), out=tmp_path)
 
 

@@ -43,7 +43,7 @@ def test_a_bundled_model_has_no_server(
     monkeypatch.chdir(tmp_path)
     said = refused(*words, "--base-url", URL)
     assert "--base-url is an option of openai/<model>, and would be ignored: pocket takes" in said
-    has_local = words[0] not in ("plan", "tune", "probe")
+    has_local = words[0] not in ("tune", "probe")
     assert ("--memory, --dtype, --device" in said) == has_local
     assert not list(tmp_path.iterdir())
 

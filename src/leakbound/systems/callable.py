@@ -458,7 +458,7 @@ class _OwnRecords:
         if context:
             raise UsageError(
                 f"the system {self.name!r} answers from what it keeps, and no other context can be "
-                "put in place; add --deleted, or --design one_run --documents 0."
+                "put in place; add --design deletion, or --design one_run --documents 0."
             )
         return FunctionSession(session_of(self.application, self.name).ask)
 
