@@ -165,6 +165,7 @@ def test_the_command_writes_all_files_and_finds_the_secret(tmp_path: Path) -> No
         "1,8",
         "--out",
         str(tmp_path / "o"),
+        "-v",
     ]
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output
@@ -223,6 +224,7 @@ def test_many_contexts_from_a_file_redacted(tmp_path: Path) -> None:
         "--redact",
         "--out",
         str(out),
+        "-v",
     ]
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output
