@@ -71,6 +71,7 @@ def command(
     nothing, and 4 if the target is down, which costs nothing of the alarm budget. An alarm stays
     until --accept.
     """
+    base = AuditSpec() if accept else spec_from(config, (), {})
     make_folder(state.parent, "--state")
     state.touch(0o600)
     held = PathLock(state, f"another watch of {str(state)!r} runs; wait until it ends.")
@@ -79,7 +80,7 @@ def command(
         kept.acknowledge()
         say(f"run {len(kept.entries)} is accepted")
     else:
-        spec = _spec_of_run(spec_from(config, (), {}), len(kept.entries))
+        spec = _spec_of_run(base, len(kept.entries))
         calls = call_options(endpoint, config, rate, disposable_store)
         collecting = CollectOptions(out, None, None, False, None, calls)
         opener = partial(open_models, endpoint=endpoint, local=local)
