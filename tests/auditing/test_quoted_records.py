@@ -667,7 +667,7 @@ def test_an_application_that_refuses_questions_of_attackers_is_asked_as_by_its_u
 
     found = leakbound.audit(rows, system=answer, out=tmp_path, **FREE)
     assert found.verdict != "no_violation"
-    few, whole = "recall:words=8,template={prefix}' --canary coded", "given:text={canary}' --canary"
+    few, whole = "words=6,template=What about {prefix}?' --canary coded", "text={canary}' --canary"
     assert (whole if kind == "phrases" else few) in found.sentences[0]
 
 

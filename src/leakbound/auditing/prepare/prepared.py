@@ -238,7 +238,7 @@ REPEATED = ((20, 4), (30, 20))
 # or a short question about them, as some read their rows for nothing else.
 WORDS = "a few words"
 FEW_WORDS = {"kind": "recall", "words": 8, "template": "{prefix}"}
-QUESTION = {"kind": "recall", "words": 8, "template": "What about {prefix}?"}
+QUESTION = {"kind": "recall", "words": 6, "template": "What about {prefix}?"}
 WHOLE = {"kind": "given", "text": "{canary}"}
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
 # label or with a record of it, a quote of what the canary says, and questions whether it is there.
