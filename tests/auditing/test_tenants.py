@@ -382,6 +382,7 @@ def test_a_cache_header_over_http_with_two_credentials(
     result = run(service, tmp_path, channels=channels)
     assert result.verdict == ("no_violation" if cloud.isolated else "violation")
     assert not cloud.records
+    assert not [*tmp_path.glob("**/planted.jsonl")]
 
 
 def test_credentials_over_http_are_checked(

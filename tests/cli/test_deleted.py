@@ -101,6 +101,7 @@ def test_a_service_over_http(
     )  # fmt: skip
     assert ended.returncode == code, ended.stderr
     assert "GDPR Article 17" in " ".join(ended.stdout.split())
+    assert not [*tmp_path.glob("runs/*/planted.jsonl")]  # every record was removed
 
 
 def test_a_service_that_does_not_delete_ends_with_4(
@@ -130,4 +131,4 @@ def test_the_example_from_the_command_line(tmp_path: Path) -> None:
     for more in (("--between", "tenants"), ("--design", "session")):
         ended = cli(*asked, *more, cwd=tmp_path)
         assert ended.returncode == 2
-        assert "no other design is given beside it" in ended.stderr
+        assert "name one design; give one of them" in ended.stderr

@@ -148,6 +148,7 @@ def test_a_service_is_audited_in_one_run_and_left_as_it_was(notes: Notes, tmp_pa
     )  # fmt: skip
     assert result.verdict == "violation"
     assert notes.notes == {"owner": "a note of the owner"}
+    assert not [*tmp_path.glob(f"runs/*/{FILE}")]
     planted = 30 + 4 + result.counts["planted"]
     assert notes.asked == {"POST /notes": planted, "DELETE /notes": planted, "POST /ask": 48}
 

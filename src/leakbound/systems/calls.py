@@ -241,6 +241,10 @@ class CallOptions:
         """The same, with a journal of what is planted in a run folder."""
         return replace(self, journal=Journal(folder / JOURNAL))
 
+    def of_tenant(self, tenant: str) -> CallOptions:
+        """The same, with what is planted noted as the tenant's."""
+        return replace(self, journal=self.journal and self.journal.of(tenant))
+
     def require_time(self) -> None:
         """Refuse to begin a call when the time is up.
 

@@ -37,7 +37,6 @@ class Journal:
         self._read, self._tried = list[bool](), list[bool]()  # one element once that was done
 
     def of(self, tenant: str) -> Journal:
-        """The same journal, for what a tenant plants."""
         found = copy.copy(self)
         found._tenant = tenant
         return found

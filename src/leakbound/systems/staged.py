@@ -66,9 +66,8 @@ class StagedSystem:
         # Fresh sessions: the owner plants its records and uses them, and closing removes them.
         steps = cast(StagedContext, context).steps
         self.calls.require_disposable(self.name)
-        journal = self.calls.journal
-        planted = Records(journal and journal.of(TENANTS[steps.owner]))
-        caller = Caller(self.calls)
+        caller = Caller(self.calls.of_tenant(TENANTS[steps.owner]))
+        planted = Records(caller.options.journal)
         self.remove_left()
         with ExitStack() as ending:
             sessions = self._sessions(steps, ending)
@@ -145,7 +144,8 @@ class _OneUser:  # of a store, whose records whoever asks may read
 
     def open_tenant(self, tenant: str) -> object:
         # a store that makes its own calls begins anew: it keeps the cookies of a session
-        own = self.store.called(self.calls) if isinstance(self.store, Paced) else self.store
+        calls = self.calls.of_tenant(tenant)
+        own = self.store.called(calls) if isinstance(self.store, Paced) else self.store
         return open_over(own, self.name)
 
     def called(self, calls: CallOptions) -> _OneUser:

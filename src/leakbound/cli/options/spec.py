@@ -259,9 +259,10 @@ def _layout_named(
     whom: str | None, deleted: bool, given: Mapping[str, object]
 ) -> dict[str, object]:
     named = ([] if whom is None else [whom]) + ["deletion"] * deleted
-    if whom not in (None, "tenants") or len({*named, given.get("layout", *named[:1])}) > 1:
-        what = f"--between is {whom!r}; it must be tenants" if whom else "--deleted is given"
-        raise UsageError(f"{what}, and no other design is given beside it.")
+    if whom not in (None, "tenants"):
+        raise UsageError(f"--between is {whom!r}; it must be tenants.")
+    if len({*named, given.get("layout", *named[:1])}) > 1:
+        raise UsageError("--between, --deleted and --design name one design; give one of them.")
     return {"layout": named[0]} if named else {}
 
 

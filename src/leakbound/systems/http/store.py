@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -313,7 +312,7 @@ class HttpStore(PreparedStore):
 class _HttpTenants(HttpStore):
     def open_tenant(self, tenant: str) -> SimpleNamespace:
         config = self._config.of_tenant(TENANTS.index(tenant))
-        calls = replace(self._calls, journal=(kept := self._calls.journal) and kept.of(tenant))
+        calls = self._calls.of_tenant(tenant)
         return open_over(HttpStore(config, self._transport, calls), config.shown)
 
 

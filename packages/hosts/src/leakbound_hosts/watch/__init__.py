@@ -19,7 +19,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,3 @@ class WatchState:
 
 def _digest(found: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from leakbound.cli.screen.progress import progress
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.systems.journal import PathLock
-from leakbound_hosts.watch import WatchEntry, WatchState, changes_since, next_entry, utc_now
+from leakbound_hosts.watch import WatchEntry, WatchState, changes_since, next_entry
 
 FACTS = {"system": "model_fingerprint", "rows": "data_fingerprint", "leakbound": "leakbound"}
 METRICS: dict[str, tuple[str, Callable[[WatchEntry], float]]] = {
@@ -122,7 +122,7 @@ def _entry_of(
         )
     facts = {name: str(record.provenance[key]) for name, key in FACTS.items()}
     return next_entry(
-        kept.entries, path.log_e_values[-1] if path.pairs else 0.0, path.tested, utc_now(),
+        kept.entries, path.log_e_values[-1] if path.pairs else 0.0, path.tested, datetime.now(UTC),
         runs, alarms, verdict=record.verdict, reason=record.reason, facts=facts,
         epsilon=record.bound.epsilon or 0.0, run=folder.name,
     )  # fmt: skip
