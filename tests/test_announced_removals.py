@@ -181,7 +181,7 @@ def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
     codes, _, errors = batch(
         ["audit", *few],
         ["audit", *few, *voting],
-        ["influence", "--text", "The code is 7.", "--query", "Which?", "--max-tokens", "3"],
+        ["influence", "--text", "The code is 7.", "--question", "Which?", "--max-tokens", "3"],
         ["answer", "--shots", "4", "my card was charged"],
         ["audit", *images, *few],
         cwd=tmp_path,

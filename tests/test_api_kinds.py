@@ -28,7 +28,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda out: face.influence(["a b"], "q", model=MODEL), "context is list; it must be a text",
     ),
     "influence query": (
-        lambda out: face.influence("a b", 3, model=MODEL), "query is int; it must be a text",
+        lambda out: face.influence("a b", 3, model=MODEL), "question is int; it must be a text",
     ),
     "influence by": (
         lambda out: face.influence("a b", "q", model=MODEL, by=3), "by is 3; it must be the name",

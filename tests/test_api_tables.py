@@ -109,7 +109,7 @@ def test_scores_of_arrays_are_those_of_a_file() -> None:
     blind = leakbound.bounds(drawn(0.0), drawn(0.01), design="paired", epsilon=1.0)
     assert (blind.verdict, blind.reason) == ("inconclusive", "attack_blind")
     shown = leakbound.bounds(
-        drawn(0.0), drawn(0.01), design="paired", epsilon=1.0, controls=(one, other)
+        drawn(0.0), drawn(0.01), design="paired", epsilon=1.0, control_scores=(one, other)
     )
     assert shown.verdict == "no_violation"
 
@@ -150,8 +150,8 @@ BAD: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
     ((ONE, ONE), {"claim": 1.0, "epsilon": 1.0}, "claim and epsilon are both given"),
     ((ONE, ONE), {"claim": leakbound.Claim(1.0, 0.1), "delta": 0.1}, "which has its own delta"),
     ((ONE, ONE), {"design": None}, "design is missing, .* of one pair"),
-    ((ONE, ONE), {"controls": (ONE, ONE)}, "controls is for a verdict, and nothing is claimed"),
-    ((ONE, ONE), {"epsilon": 1.0, "controls": ONE[:1]}, "controls must be a pair of arrays"),
+    ((ONE, ONE), {"control_scores": (ONE, ONE)}, "control_scores is for a verdict"),
+    ((ONE, ONE), {"epsilon": 1.0, "control_scores": ONE[:1]}, "control_scores must be a pair"),
     ((ONE, ONE), {"threshold": "foo"}, "threshold is 'foo'"),
     ((ONE * 9, ONE * 9), {"confidence": 95}, "confidence is 95"),
 ]

@@ -119,7 +119,7 @@ def test_the_loss_of_a_response_stays_within_epsilon(pocket: Model) -> None:
 
 @pytest.mark.slow
 def test_the_command_shows_the_lambda_of_every_token(tmp_path: Path) -> None:
-    args = ["--context", str(NOTE), "--query", QUERY, "--ngram", "8", "--bounded", "60",
+    args = ["--context", str(NOTE), "--question", QUERY, "--ngram", "8", "--bounded", "60",
             "--max-tokens", "6", "--out", str(tmp_path), "-v"]  # fmt: skip
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output

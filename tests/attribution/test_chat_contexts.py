@@ -172,7 +172,7 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_shown_is_refused(pocket: Any, wanted: Any, reason: str) -> None:
     with pytest.raises(LeakboundError, match=reason):
-        leakbound.influence(**{"context": FACT, "query": QUERY, "model": pocket, **wanted})
+        leakbound.influence(**{"context": FACT, "question": QUERY, "model": pocket, **wanted})
 
 
 def test_a_template_without_a_system_role_is_told(pocket: Any) -> None:
@@ -200,7 +200,7 @@ def test_the_command_takes_messages_and_a_system_message(tmp_path: Path) -> None
     record = load_influence(tmp_path / "out")
     assert record.attributions[0].readings[0].grids[0].unit == "message"
     args = ["--model", "pocket", "--out", str(tmp_path / "other"), "--text", FACT]
-    done = CliRunner().invoke(command, [*args, "--system", "Be brief."], standalone_mode=False)
+    done = CliRunner().invoke(command, [*args, "--message", "Be brief."], standalone_mode=False)
     assert "has no chat template" in str(done.exception)
 
 

@@ -141,7 +141,7 @@ def test_files_are_documents_by_name(tmp_path: Path) -> None:
     for file in files:
         file.write_text(DOCUMENTS[file.name])
     args = [part for file in files for part in ("--context", str(file))]
-    options = ("--query", QUERY, "--response", "48213", "--by", "document")
+    options = ("--question", QUERY, "--response", "48213", "--by", "document")
     assert run(*args, *options, "--out", str(tmp_path / "i")).return_value == 0
     grid = load_influence(tmp_path / "i").attributions[0].readings[0].grids[0]
     assert grid.names == tuple(DOCUMENTS)

@@ -104,7 +104,7 @@ def test_an_interrupted_study_goes_on(many: Path, monkeypatch: pytest.MonkeyPatc
     args = (
         "influence-study",
         "lambda",
-        "--data",
+        "--context",
         "many.jsonl",
         "--values",
         "0.5,1",

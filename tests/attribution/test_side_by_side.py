@@ -69,7 +69,7 @@ def test_one_page_and_a_folder_for_each_model(bytewise: Path, together: bool, tm
         if together
         else ["--model", "pocket", "--model", "hf/./bytewise"]
     )
-    args = [*named, "--context", str(NOTE), "--query", QUERY, "--response", "48213", "--ngram",
+    args = [*named, "--context", str(NOTE), "--question", QUERY, "--response", "48213", "--ngram",
             "8,64", "--out", str(tmp_path / "o"), "-v"]  # fmt: skip
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output

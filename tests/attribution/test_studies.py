@@ -170,7 +170,7 @@ def test_the_command_fills_every_column(tmp_path: Path) -> None:
         "lambda",
         "--values",
         "0.5,1.5",
-        "--limit",
+        "--contexts",
         "3",
         "--max-tokens",
         "8",

@@ -225,7 +225,7 @@ def test_windows_are_searched_and_equal_seeds_draw_equal_spans(tiny: str) -> Non
 def test_top_beside_what_needs_all_units_is_refused(tiny: str, tmp_path: Path) -> None:
     file = tmp_path / "n.txt"
     file.write_text(NOTES)
-    common = ["--model", tiny, "--context", str(file), "--query", "q", "--response", "4", "--by",
+    common = ["--model", tiny, "--context", str(file), "--question", "q", "--response", "4", "--by",
               "sentence", "--draw", "9", "--out", str(tmp_path / "i")]  # fmt: skip
 
     def run(*more: str) -> Any:

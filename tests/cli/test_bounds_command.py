@@ -44,9 +44,9 @@ def test_scores_that_show_nothing_need_a_control(tmp_path: Path) -> None:
     blind = run(file, "--design", "unpaired", "--epsilon", "1", "--json")
     found = json.loads(blind.stdout)
     assert (found["exit_code"], found["reason"]) == (3, "attack_blind")
-    seen = run(file, "--design", "unpaired", "--epsilon", "1", "--controls", control)
+    seen = run(file, "--design", "unpaired", "--epsilon", "1", "--control-scores", control)
     assert seen.return_value == 0
-    again = run(file, "--design", "unpaired", "--epsilon", "1", "--controls", file)
+    again = run(file, "--design", "unpaired", "--epsilon", "1", "--control-scores", file)
     assert again.return_value == 3
 
 
@@ -68,7 +68,7 @@ def test_two_files_losses_and_pairs_by_name(tmp_path: Path) -> None:
         lines = [json.dumps({"loss": low + i % 3}) for i in range(40)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     done = run(str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), "--design", "paired",
-               "--score-column", "loss", "--lower-is-member", "--threshold", "-4",
+               "--score-field", "loss", "--lower-is-member", "--threshold", "-4",
                "--json")  # fmt: skip
     found = json.loads(done.stdout)["bounds"]
     estimates = {one["method"]: one for one in found["estimates"]}

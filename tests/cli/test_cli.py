@@ -149,10 +149,10 @@ def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
     for seed in ("1", "2"):
         assert cli("audit", *few, "--seed", seed, cwd=tmp_path).returncode == 3
     runs = [str(p) for p in sorted((tmp_path / "runs").iterdir())]
-    done = cli("report", *runs, "--out", "both.html", cwd=tmp_path)
+    done = cli("report", *runs, "--html", "both.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "both.html").read_text().count("<section") == 2
-    done = cli("report", "runs", "--out", "all.html", cwd=tmp_path)  # the example of its help
+    done = cli("report", "runs", "--html", "all.html", cwd=tmp_path)  # the example of its help
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "all.html").read_text() == (tmp_path / "both.html").read_text()
 

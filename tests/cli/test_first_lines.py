@@ -76,7 +76,7 @@ LINES = {
     ),
     "influence": (
         ("influence", "-v", "--text", "The door code is 48213.",
-         "--query", "What is the door code?", "--response", "48213", "--ngram", "4"),
+         "--question", "What is the door code?", "--response", "48213", "--ngram", "4"),
         "INFLUENCE of the context on the answers of pocket (test model, not "
         "yours)",
     ),

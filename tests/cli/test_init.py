@@ -212,7 +212,7 @@ def test_documents_that_questions_are_about_are_the_rows_of_an_application() -> 
     shown = run("init", "asked.jsonl", "python:app.py:text").stdout
     assert "the input is 'context' (what the questions are about). Not used: question." in shown
     assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["input_field"] == "context"
-    assert "'context'" not in run("init", "asked.jsonl", "pocket", "--out", "b.yaml").stdout
+    assert "'context'" not in run("init", "asked.jsonl", "pocket", "--save", "b.yaml").stdout
     Path("asked.jsonl").write_text("\n".join(json.dumps(row | {"context": ""}) for row in rows))
     done = run("init", "asked.jsonl", "python:app.py:text", "--force")
     assert done.return_value == 0, done.stdout  # it took the empty fields, and ended
@@ -450,7 +450,7 @@ def test_documents_need_no_label_where_no_system_is_named_yet() -> None:
     done = run("init", "old.csv", "--encoding", "cp1252", "--pairs", "16")
     assert done.exception is None
     following = (
-        "leakbound init old.csv SYSTEM --encoding cp1252 --pairs 16 --out audit.yaml --force"
+        "leakbound init old.csv SYSTEM --encoding cp1252 --pairs 16 --save audit.yaml --force"
     )
     assert following in done.stdout
     written = Path("audit.yaml").read_text()

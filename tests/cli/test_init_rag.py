@@ -147,7 +147,7 @@ def test_documents_need_no_label(desk: Path) -> None:
     given = ("--query", "recall", "--canary", "coded", "--pairs", "24", "--out", "other")
     code, told = ended(desk, "audit", "private.csv", "rag.py:leaky", *given)
     assert code == 1, told
-    code, told = ended(desk, "init", "private.csv", "pocket", "--out", "model.yaml")
+    code, told = ended(desk, "init", "private.csv", "pocket", "--save", "model.yaml")
     assert (code, "--label-field" in told) == (2, True), told  # a model learns from labels
 
 

@@ -37,7 +37,7 @@ def test_what_is_no_size(text: str) -> None:
 
 @pytest.mark.slow
 def test_a_reduced_format_is_another_model(tmp_path: Path) -> None:
-    command = ["influence", "--text", "The code of the door is 4821.", "--query",
+    command = ["influence", "--text", "The code of the door is 4821.", "--question",
                "What is the code?", "--response", "4821", "--ngram", "4"]  # fmt: skip
     found = []
     for dtype in ("float32", "bfloat16"):

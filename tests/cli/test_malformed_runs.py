@@ -101,7 +101,7 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     (("influence", "--text", "a", "--model", "pocket,nope"), 2, "the model address 'nope' is not"),
     (("influence", "--text", "a", "--memory", "4XB"), 2, "it must be a size such as 4GB or 512MB."),
     (("init", "rows.jsonl", "http://127.0.0.1:9/x"), 4, "could not be asked (no connection); st"),
-    (("init", "rows.jsonl", "--out", "rows.jsonl"), 2, "exists; add --force, or name another file"),
+    (("init", "rows.jsonl", "--save", "rows.jsonl"), 2, "exists; add --force, or name another fi"),
     (("init", "rows.jsonl", "app.py:lacking"), 2, "app.py"),
     (("init", "rows.jsonl", "app.py"), 2, "name the object in it that answers, as python:app.py:"),
     (("list", "mechanism"), 2, "Did you mean 'mechanisms'?"),

@@ -98,15 +98,18 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--epsilon", "-1"), "epsilon is -1.0; it must be a number of at least 0."),
     (("--epsilon", "1", "--claim", "random-guessing"), "leave --epsilon and --delta out."),
     (("--estimator", "e_process"), "--estimator is for a verdict, and nothing is claimed; add"),
-    (("--epsilon", "1", "--controls", "other.csv"), "has no column 'member'"),
-    (("--controls", "good.csv"), "--controls is for a verdict, and nothing is claimed; add --eps"),
-    (("--score-column", "member"), "the column 'member' is named for the scores and for something"),
-    (("--score-column", "risk"), "has no column 'risk'; it has 'score', 'member'."),
+    (("--epsilon", "1", "--control-scores", "other.csv"), "has no column 'member'"),
+    (
+        ("--control-scores", "good.csv"),
+        "--control-scores is for a verdict, and nothing is claimed; add --eps",
+    ),
+    (("--score-field", "member"), "the column 'member' is named for the scores and for something"),
+    (("--score-field", "risk"), "has no column 'risk'; it has 'score', 'member'."),
 ]
 LOGS: list[tuple[tuple[str, ...], str]] = [
     (("used.jsonl", "used.jsonl", "log.jsonl"), "every held-out record is a used record, too, so"),
     (("used.jsonl", "held.jsonl", "null-log.jsonl"), "the outputs hold no words; there must be at"),
-    (("used.jsonl", "held.jsonl", "two-log.jsonl"), "name it with --output-field. It must not be"),
+    (("used.jsonl", "held.jsonl", "two-log.jsonl"), "name it with --answer. It must not be"),
     (("used.jsonl", "held.jsonl", "empty.jsonl"), "'empty.jsonl' holds no rows"),
     (("no-words.jsonl", "held.jsonl", "log.jsonl"), "the used records hold no words"),
     (("nowhere.jsonl", "held.jsonl", "log.jsonl"), "'nowhere.jsonl' does not exist"),
@@ -121,15 +124,15 @@ GENERATIONS: list[tuple[tuple[str, ...], str]] = [
     (("head.csv",), "'head.csv' has no row; give a CSV file with a head and at least one row"),
     (("responses.csv",), "no column holds the context; the file has response. Name it with --con"),
     (("numbers.csv",), "no column holds the context; the file has a, b."),
-    (("responses.csv", "--contexts", "used.jsonl"), "'used.jsonl' has 30 rows; they must be the s"),
-    (("generations.csv", "--response-column", "context"), "is read as context and as response; na"),
-    (("generations.csv", "--reference-column", "x"), "there is no column 'x'; the file has"),
-    (("used.jsonl", "--context-column", "text"), "no column holds the response"),
+    (("responses.csv", "--context", "used.jsonl"), "'used.jsonl' has 30 rows; they must be the s"),
+    (("generations.csv", "--response-field", "context"), "is read as context and as response; na"),
+    (("generations.csv", "--reference-field", "x"), "there is no column 'x'; the file has"),
+    (("used.jsonl", "--context-field", "text"), "no column holds the response"),
 ]
 CASES = [
     *[(("bounds", *args), said) for args, said in SCORES],
     *[((*WAYS, *args), said) for args, said in OPTIONS],
-    *[(("audit-log", "--used", args[0], "--held-out", args[1], "--text", *args[2:]), said)
+    *[(("audit-log", "--data", args[0], "--held-out", args[1], "--outputs", *args[2:]), said)
       for args, said in LOGS],
     *[(("score-generations", *args), said) for args, said in GENERATIONS],
 ]  # fmt: skip
@@ -161,6 +164,6 @@ def test_rows_that_no_output_could_disclose_show_nothing(
     rows = json.dumps({"text": same, "label": "work"}) + "\n"
     monkeypatch.chdir(written(tmp_path, {**FILES, "alike.jsonl": rows * 30}))
     with pytest.raises(SystemExit) as end:
-        main(["audit-log", "--used", "alike.jsonl", "--held-out", "held.jsonl",
-              "--text", "log.jsonl"])  # fmt: skip
+        main(["audit-log", "--data", "alike.jsonl", "--held-out", "held.jsonl",
+              "--outputs", "log.jsonl"])  # fmt: skip
     assert end.value.code == 3

@@ -102,7 +102,7 @@ def test_a_shard_prints_where_it_is_and_that_it_has_no_verdict() -> None:
 @pytest.mark.slow
 def test_a_report_prints_its_files_and_records() -> None:
     run(*AUDIT)
-    found = facts("report", "runs", "--out", "page.html")
+    found = facts("report", "runs", "--html", "page.html")
     assert found["report"] == "page.html"
     assert [one["verdict"] for one in found["records"]] == ["violation"]
     run("sweep", *AUDIT[1:], "--grid", "shots=3,4")
@@ -188,7 +188,7 @@ def test_tuning_prints_its_queries_and_its_file() -> None:
 
 @pytest.mark.torch
 def test_influence_prints_what_it_wrote() -> None:
-    words = ("--text", "The code is 4711.", "--query", "Code?", "--max-tokens", "2")
+    words = ("--text", "The code is 4711.", "--question", "Code?", "--max-tokens", "2")
     found = facts("influence", *words, "--redact")
     assert Path(found["report"]).is_file()
     (model,) = found["models"]
@@ -199,7 +199,7 @@ def test_influence_prints_what_it_wrote() -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_study_prints_its_files_and_its_record() -> None:
-    found = facts("influence-study", "temperature", "--values", "1", "--limit", "1",
+    found = facts("influence-study", "temperature", "--values", "1", "--contexts", "1",
                   "--max-tokens", "2")  # fmt: skip
     assert all(Path(file).is_file() for file in found["files"])
     assert found["record"] == json.loads(Path("influence-temperature/study.json").read_text())

@@ -89,7 +89,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
         "sweep.yaml",
         "--grid",
         "epsilon=1,2,4",
-        "--utility",
+        "--queries",
         "3",
         "--out",
         "found",
@@ -110,7 +110,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     assert "Model calls of this command: 0." in again
     page = (folder / "found" / "sweep.html").read_text()
     code, out, _ = cli(
-        folder, "report", "found", "--out", "paper/sweep.html", "--figures", "svg,csv"
+        folder, "report", "found", "--html", "paper/sweep.html", "--figures", "svg,csv"
     )
     assert code == 0
     assert (folder / "paper" / "sweep.html").read_text() == page

@@ -135,8 +135,8 @@ def test_too_few_rows_are_inconclusive() -> None:
 def written(folder: Path, **files: list[dict[str, object]]) -> list[str]:
     for name, rows in files.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["audit-log", "--used", str(folder / "used.jsonl"), "--held-out",
-            str(folder / "held.jsonl"), "--text", str(folder / "said.jsonl")]  # fmt: skip
+    return ["audit-log", "--data", str(folder / "used.jsonl"), "--held-out",
+            str(folder / "held.jsonl"), "--outputs", str(folder / "said.jsonl")]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     said: list[dict[str, object]] = [{"prompt": "a", "response": "b", "answer": "c"}]
     command = written(tmp_path, used=row, held=row, said=said)
     for more, sentence in (
-        ([], "name it with --output-field"),
-        (["--output-field", "other"], "has no field 'other'"),
-        (["--output-field", "answer.0"], "has no field 'answer.0'"),
-        (["--output-field", "answer", "--field", "text"], "has no field 'text'"),
-        (["--output-field", "answer", "--confidence", "95"], "above 0 and below 1"),
+        ([], "name it with --answer"),
+        (["--answer", "other"], "has no field 'other'"),
+        (["--answer", "answer.0"], "has no field 'answer.0'"),
+        (["--answer", "answer", "--field", "text"], "has no field 'text'"),
+        (["--answer", "answer", "--confidence", "95"], "above 0 and below 1"),
     ):
         with pytest.raises(SystemExit) as ended:
             main([*command, *more])

@@ -59,7 +59,7 @@ def test_hostile_rows_are_audited_reported_and_escaped(
     done = run(
         ["audit", "--data", "rows.jsonl", "--pairs", "4", "--shots", "12", "--store-text", "all",
          "--canary", "natural"],
-        ["influence", "--context", "note.txt", "--query", "What is the door code of Marta?",
+        ["influence", "--context", "note.txt", "--question", "What is the door code of Marta?",
          "--response", " \x1b]0;owned\x07 48213", "--ngram", "8"],
         ["audit", "--data", "keys.jsonl"],
         codes=[3, 0, 2],

@@ -29,11 +29,11 @@ def test_files_are_0600_and_their_folders_0700(desk: Path, run: Callable[..., An
     run(
         ["audit", *FEW], ["audit", *FEW, "--store-text", "all",
                                            "--out", "deep/er/runs"],
-        ["influence", "--context", "note.txt", "--query", "What is the code?", "--max-tokens", "4"],
+        ["influence", "--context", "note.txt", "--question", "What code?", "--max-tokens", "4"],
         ["tune", *ROWS, "--max-calls", "60", "--pilot-pairs", "2", "--reflection-model", "none",
          "--out", "tuned"],
         ["answer", *ROWS, *NOISY, "a kite"],
-        ["report", "runs/*", "deep/er/runs/*", "--out", "pages/both.html"],
+        ["report", "runs/*", "deep/er/runs/*", "--html", "pages/both.html"],
         codes=[3, 3, 0, 0, 0, 0], umask=0,
     )  # fmt: skip
     files = [path for path in desk.rglob("*") if path.is_file() and path not in before]

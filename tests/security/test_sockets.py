@@ -55,8 +55,8 @@ def test_the_watch_sees_a_connection() -> None:
 def test_a_local_model_needs_no_connection(desk: Path, run: Callable[..., Any]) -> None:
     done = run(
         ["audit", *ROWS, "--store-text", "all"],
-        ["influence", "--context", "note.txt", "--query", "What is the code?", "--max-tokens", "4"],
-        ["report", "runs/*", "--out", "page.html"],
+        ["influence", "--context", "note.txt", "--question", "What code?", "--max-tokens", "4"],
+        ["report", "runs/*", "--html", "page.html"],
         codes=[3, 0, 0], first=WATCH,
     )  # fmt: skip
     assert events(done.stderr) == []

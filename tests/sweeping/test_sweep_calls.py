@@ -208,7 +208,7 @@ def test_utility_without_noise_is_the_share_of_right_answers(sweeps: Any) -> Non
 
 
 def test_too_many_held_out_queries_are_refused(sweeps: Any) -> None:
-    with pytest.raises(UsageError, match=r"use fewer queries \(--utility\)"):
+    with pytest.raises(UsageError, match=r"use fewer queries \(--queries\)"):
         sweeps.sweep({"epsilon": [1, 2]}, queries=55)
     assert sweeps.model.calls == 0
 

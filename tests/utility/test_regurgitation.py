@@ -81,7 +81,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_command_counts_a_file(file: Path) -> None:
-    args = [str(file), "--response-column", "my output"]
+    args = [str(file), "--response-field", "my output"]
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert "by the text: repeat 1, rouge 1" in done.output
     found = json.loads(CliRunner().invoke(command, [*args, "--json"], standalone_mode=False).output)
@@ -115,7 +115,7 @@ def test_published_generations_take_their_contexts_from_another_file(tmp_path: P
         (LONG, " w1 w2 w3 w4", "w1 w2"), (LONG, " nothing of it", "w3"),
     ]  # fmt: skip
     done = CliRunner().invoke(
-        command, [str(file), "--contexts", str(contexts)], standalone_mode=False
+        command, [str(file), "--context", str(contexts)], standalone_mode=False
     )
     assert "by the text: repeat 1, rouge 0" in done.output
     assert "by the program: repeat 0, rouge 1" in done.output

@@ -30,7 +30,7 @@ NGRAMS = (1, 8)
 @in_python
 def influence(
     context: str | Mapping[str, str] | Sequence[Mapping[str, str]],
-    query: str = "",
+    question: str = "",
     *,
     model: Model | str = "pocket",
     response: str | None = None,
@@ -49,15 +49,15 @@ def influence(
     max_tokens: int = 48,
     seed: int = 0,
     template: str = TEMPLATE,
-    system: str = "",
+    message: str = "",
 ) -> InfluenceRecord:
     """Measure by ablation how much each span of a context moved each token of a response.
 
     Args:
         context: The text that the model is shown (PRIVATE), several documents by name, or chat
-            messages, such as `{"role": "system", "content": "..."}`: without a `query`, the last
-            one of the user is the query.
-        query: What is asked about it.
+            messages, such as `{"role": "system", "content": "..."}`: without a `question`, the last
+            one of the user is it.
+        question: What is asked about it.
         model: A model, or its address.
         response: The response to attribute; None: one is sampled for each lambda.
         by: Units of the text: "sentence", "line", "paragraph", "document" or "message", or a
@@ -85,7 +85,7 @@ def influence(
         entropy: Measure the entropy of the response as well, which normalizes influence.
         template: The prompt, or the message of the user to an instruct model, with {context} and
             {query} where they stand.
-        system: The system message to an instruct model, with {context} or {query}; "" for none.
+        message: The system message to an instruct model, with {context} or {query}; "" for none.
             Where it holds {context}, the default of `template` is {query}.
 
     Returns:
@@ -107,9 +107,9 @@ def influence(
         lams=lam if isinstance(lam, tuple) else (lam,),
         method=method or ("leave-one-out" if max_share is None else "shapley"),
         stride=stride, temperature=temperature, max_tokens=max_tokens, seed=seed, sets=sets,
-        top=top, draw=draw, entropy=entropy, template=template, system=system,
+        top=top, draw=draw, entropy=entropy, template=template, system=message,
     )  # fmt: skip
-    record = attribute([_case(context, query, response)], opened, settings)
+    record = attribute([_case(context, question, response)], opened, settings)
     return record if max_share is None else limit_shares(record, max_share, source)
 
 
@@ -127,7 +127,7 @@ def _kinds(by: object) -> tuple[str, ...]:
 def _case(
     context: str | Mapping[str, str] | Sequence[Mapping[str, str]], query: str, response: str | None
 ) -> Case:
-    for name, value in (("query", query), ("response", "" if response is None else response)):
+    for name, value in (("question", query), ("response", "" if response is None else response)):
         if not isinstance(value, str):
             raise UsageError(f"{name} is {type(value).__name__}; it must be a text.")
     if isinstance(context, str):

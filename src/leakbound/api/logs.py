@@ -32,7 +32,7 @@ TextSource = str | Path | Iterable[str]
 @in_python
 def audit_log(
     used: TextSource, held_out: TextSource, outputs: TextSource, *,
-    fields: Sequence[str] = (), output_field: str | None = None, confidence: float = 0.95,
+    fields: Sequence[str] = (), answer: str | None = None, confidence: float = 0.95,
     fdr: float = 0.1, seed: int = 0, show: bool = False,
 ) -> LogAudit:  # fmt: skip
     """Test whether outputs of an application disclose the records that it was shown.
@@ -45,7 +45,7 @@ def audit_log(
         held_out: Records like them that it was never shown (PRIVATE), of the same kind.
         outputs: What it answered (PRIVATE): a file of rows, or texts.
         fields: Fields of the records that are looked for; none for all that hold text.
-        output_field: Field of the outputs; None for the only one, or one with a usual name.
+        answer: Field of the outputs; None for the only one, or one with a usual name.
         confidence: 1 minus the error of the verdict, above 0 and below 1.
         fdr: False discovery rate of the records that stand out, from 0 to 1.
         seed: Of the random divisions that the test draws.
@@ -74,7 +74,7 @@ def audit_log(
         for name, one in (("used", used), ("held_out", held_out))
     ]
     if isinstance(outputs, str | Path):
-        said = load_outputs(Path(outputs), output_field)
+        said = load_outputs(Path(outputs), answer)
     else:
         said = _texts(outputs, "outputs")
     return audit_logs(records[0], records[1], said, confidence, fdr, seed, show)
@@ -96,8 +96,8 @@ def bounds(
     claim: float | Claim | Literal["random-guessing"] | None = None, confidence: float = 0.95,
     threshold: str | float | Sequence[float] | None = None,
     estimator: DecidingName | None = None,
-    controls: tuple[npt.ArrayLike, npt.ArrayLike] | None = None, lower_is_member: bool = False,
-    in_order: bool = False, seed: int = 0,
+    control_scores: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    lower_is_member: bool = False, in_order: bool = False, seed: int = 0,
 ) -> ScoreResult:  # fmt: skip
     """Every bound on epsilon that scores of an attack allow and, with a claim, a verdict.
 
@@ -117,8 +117,8 @@ def bounds(
         threshold: "split:SHARE", or a number or several that were fixed beforehand; for one run
             "rank:SHARE". None: split:0.2, or rank:0.5 for one run.
         estimator: Which bound decides; None: e_process, or one_run for one run.
-        controls: Scores, in and out, of a system that leaks for certain; they show that the attack
-            is not blind. None: the trials have to show it.
+        control_scores: Scores, in and out, of a system that leaks for certain; they show that
+            the attack is not blind. None: the trials have to show it.
         lower_is_member: Whether members have lower scores, as losses do; to be known beforehand.
         in_order: Whether scores are in the order of the trials; else they are shuffled.
         seed: Of that order.
@@ -147,10 +147,10 @@ def bounds(
             'of a system of its own) or "one_run" (all scores are of one system).'
         )
     stated = _claim(epsilon, delta, claim)
-    if stated is None and (estimator is not None or controls is not None):
+    if stated is None and (estimator is not None or control_scores is not None):
         raise UsageError(
-            f"{'controls' if estimator is None else 'estimator'} is for a verdict, and nothing is "
-            "claimed; add epsilon=... or claim=..., or leave it out."
+            f"{'control_scores' if estimator is None else 'estimator'} is for a verdict, "
+            "and nothing is claimed; add epsilon=... or claim=..., or leave it out."
         )
     sign = -1.0 if lower_is_member else 1.0
     one, other = clean_scores("scores_in", scores_in), clean_scores("scores_out", scores_out)
@@ -161,15 +161,17 @@ def bounds(
                 "probabilities[:, 1]."
             )
     trials = ScoredTrials(sign * one, sign * other, design, in_order)
-    if controls is not None and not (isinstance(controls, Sequence) and len(controls) == 2):
+    if control_scores is not None and not (
+        isinstance(control_scores, Sequence) and len(control_scores) == 2
+    ):
         raise UsageError(
-            "controls must be a pair of arrays: scores of a positive control with the record, and "
-            "without it."
+            "control_scores must be a pair of arrays: scores of a positive control with the "
+            "record, and without it."
         )
     guessing = claim == RANDOM_GUESSING
     seen = None
-    if controls is not None:
-        one, other = (sign * clean_scores("controls", side) for side in controls)
+    if control_scores is not None:
+        one, other = (sign * clean_scores("control_scores", side) for side in control_scores)
         seen = sees_leak(trials, ScoredTrials(one, other), guessing)
     return judge_scores(
         trials, stated, delta, confidence, rule_of(threshold), seed, estimator, seen

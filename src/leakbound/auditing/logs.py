@@ -61,7 +61,7 @@ def _output_field(file: str, first: SourceRow) -> str:
         return known[0]
     raise DataError(
         f"the rows of {file!r} have the fields {', '.join(map(repr, first.fields))}, and more than "
-        "one may hold the outputs; name it with --output-field. It must not be the prompts: they "
+        "one may hold the outputs; name it with --answer. It must not be the prompts: they "
         "hold the records that were used."
     )
 

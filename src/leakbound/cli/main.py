@@ -72,6 +72,23 @@ OF_HOSTS = ("difference", "view", "watch")
 BROUGHT = {**dict.fromkeys(OF_LAB, "lab"), **dict.fromkeys(OF_HOSTS, "hosts")}  # packages
 DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
+RENAMED = {  # options of earlier versions, and what they are called
+    "audit-log": {"--used": "--data", "--text": "--outputs", "--output-field": "--answer"},
+    "bounds": {"--controls": "--control-scores", "--score-column": "--score-field",
+               "--member-column": "--member-field", "--pair-column": "--pair-field"},
+    "difference": {"--id-column": "--id-field"},
+    "influence": {"--query": "--question", "--system": "--message"},
+    "influence-study": {"--data": "--context", "--query": "--question", "--system": "--message",
+                        "--limit": "--contexts"},
+    "init": {"--out": "--save"},
+    "report": {"--out": "--html"},
+    "score-generations": {"--contexts": "--context", "--context-column": "--context-field",
+                          "--response-column": "--response-field",
+                          "--reference-column": "--reference-field"},
+    "serve": {"--limit": "--longest-request"},
+    "sweep": {"--repeat": "--repeats", "--utility": "--queries"},
+    "view": {"--static": "--out"},
+}  # fmt: skip
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "
@@ -180,6 +197,10 @@ def _code_of(args: list[str] | None) -> tuple[int, str]:
 def _usage(error: click.UsageError) -> str:
     """The sentence of click, and the command whose help says more."""
     command = error.ctx.command_path if error.ctx else "leakbound"
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        now = RENAMED.get(str(error.ctx.info_name), {}).get(error.option_name)
+        if now is not None:
+            return f"{error.option_name} of {command} is now {now}. Try: {command} --help"
     said = error.format_message().replace("a valid integer range", "a whole number")
     said = said.replace("a valid integer", "a whole number").replace("a valid float", "a number")
     said = DECIMAL_COMMA.sub(r"\g<0>. Did you mean \1.\2?", said).replace("?.", "?")

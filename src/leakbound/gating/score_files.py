@@ -67,7 +67,7 @@ class Columns:
         if self.score in (self.member, self.pair):
             raise UsageError(
                 f"the column {self.score!r} is named for the scores and for something else; name "
-                "another with --score-column, --member-column or --pair-column."
+                "another with --score-field, --member-field or --pair-field."
             )
 
 
@@ -165,7 +165,7 @@ def _text(row: SourceRow, name: str) -> str:
         known = ", ".join(map(repr, row.fields))
         raise DataError(
             f"{row.place} has no column {name!r}; it has {known}. Name the columns with "
-            "--score-column, --member-column and --pair-column."
+            "--score-field, --member-field and --pair-field."
         )
     return str(row.fields[name])
 
@@ -388,7 +388,7 @@ def _blind(seen: Seen, bound: Estimate | None) -> Iterator[Obstacle]:
         "The controls do not differ either: use another attack."
         if asked
         else "Give the scores of a positive control, a system that leaks for certain, with "
-        "--controls."
+        "--control-scores."
     )
     why = (
         "nothing shows that this attack sees anything: members and non-members do not clearly "

@@ -239,7 +239,7 @@ def plan_sweep(
         )
     if repeats > 1 and "seed" in grid:
         raise UsageError(
-            "--repeat chooses the seeds, and the grid lists seeds; leave one of them out."
+            "--repeats chooses the seeds, and the grid lists seeds; leave one of them out."
         )
     first, objects = _seed(base, 0), objects or SweepObjects()
     wanted = [

@@ -93,7 +93,7 @@ def draw_held_out(
     if shots + queries > len(rows):
         raise DataError(
             f"{shots} examples and {queries} held-out queries need {shots + queries} rows, and "
-            f"the data has {len(rows)}; use fewer queries (--utility) or more data."
+            f"the data has {len(rows)}; use fewer queries (--queries) or more data."
         )
     chosen = [rows[i] for i in rng.choice(len(rows), shots + queries, replace=False)]
     context, held = tuple(chosen[:shots]), chosen[shots:]

@@ -124,13 +124,15 @@ class Decision(FrozenSpec):
     """What decides: the claim, and how it is tested."""
 
     epsilon: float = Field(
-        default=1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
+        default=1.0,
+        gt=0,
+        description="epsilon of one answer: the claim, and what a noisy mechanism is calibrated to",
     )
-    delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
-    confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence of every bound")
+    delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of that epsilon")
+    confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence: of every bound")
     claim: Literal["random-guessing"] | None = Field(
         default=None,
-        description="a claim by its name, in place of epsilon and delta; random-guessing: epsilon "
+        description="claim by its name, in place of epsilon and delta; random-guessing: epsilon "
         "0 at delta 0, tested on both sides",
     )
     claim_for: Literal["answer", "run"] = Field(
@@ -138,11 +140,13 @@ class Decision(FrozenSpec):
         description="what epsilon and delta are claimed for: each answer, so that the claim is "
         "composed over the answers of a one_run design, or its whole run",
     )
-    estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
+    estimator: Component = Field(
+        default=Component(kind="e_process"), description="bound that the verdict rests on"
+    )
     threshold: str | float | None = Field(
         default=None,
-        description="a number, split, split:0.3, bonferroni or best; in a one_run design a number, "
-        "rank or rank:0.5; none: the score's own rule",
+        description="threshold of the score: a number, split, split:0.3, bonferroni or best; in a "
+        "one_run design a number, rank or rank:0.5; none: the score's own rule",
     )
     stop_when_rejected: bool = Field(
         default=False, description="stop collecting once the e-process has rejected the claim"

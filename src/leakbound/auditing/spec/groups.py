@@ -60,8 +60,7 @@ class SystemSpec(FrozenSpec):
     )
     judge_model: str | None = Field(
         default=None,
-        description="address of the model that judges answers (mechanism judge_defense); none: "
-        "the model itself",
+        description="model that judges answers (mechanism judge_defense); none: the model itself",
     )
     trust_remote_code: bool = Field(
         default=False, description="run Python code that a model's folder or repository brings"
@@ -115,7 +114,7 @@ class Design(FrozenSpec):
 
     data: str | None = Field(
         default=None,
-        description="private examples: a .jsonl, .json, .csv, .tsv or .parquet file, a folder of "
+        description="private rows: a .jsonl, .json, .csv, .tsv or .parquet file, a folder of "
         "images, or hf:<id or folder>[:split]; none: the bundled help-desk task",
     )
     rows: Any = Field(  # never dumped: a result must not hold them
@@ -128,17 +127,13 @@ class Design(FrozenSpec):
         default=None,
         description="folder of the rows of named tasks: <name>/train.jsonl; none: the hub",
     )
-    input_field: str | None = Field(
-        default=None, description="name of the field that holds the input"
-    )
+    input_field: str | None = Field(default=None, description="field that holds the input")
     input_template: str | None = Field(
         default=None,
         description="an input made of several fields, such as '{title}\\n{text}', "
         "in place of input_field",
     )
-    label_field: str | None = Field(
-        default=None, description="name of the field that holds the label"
-    )
+    label_field: str | None = Field(default=None, description="field that holds the label")
     delimiter: str | None = Field(
         default=None,
         description="delimiter of a CSV file: comma, semicolon, tab, pipe or a character; none: "
@@ -155,12 +150,12 @@ class Design(FrozenSpec):
     )
     task: str | None = Field(
         default=None,
-        description="classification, generation, or a task by name (list tasks); "
+        description="task: classification, generation, or one by name (list tasks); "
         "none: classification with --labels, else inferred from the data",
     )
     labels: str | tuple[str, ...] | None = Field(
         default=None,
-        description="public labels of a classification, such as work,home; none: those of the task,"
+        description="public labels, such as work,home; none: those of the task,"
         " or of the rows where the mechanism gives no guarantee",
     )
     system_message: Literal["instruction", "examples"] | None = Field(
@@ -170,9 +165,9 @@ class Design(FrozenSpec):
     )
     layout: Literal["paired", "session", "one_run", "tenants", "deletion"] = Field(
         default="paired",
-        description="paired: a context of its own for each trial; session: one store, into which "
-        "the canary of each trial is put and taken out; one_run: many canaries in one store, each "
-        "in or out by a fair coin; tenants: a tenant plants the canary, and another one asks; "
+        description="how trials are made: paired: a context of its own for each; session: one "
+        "store, into which the canary of each is put and taken out; one_run: many canaries in one "
+        "store, each in or out by a fair coin; tenants: one plants the canary, another one asks; "
         "deletion: it is planted, used and deleted before the question",
     )
     pairs: int = Field(
@@ -185,7 +180,7 @@ class Design(FrozenSpec):
         description="rows that a session or one_run design puts into the store; 0: the store has "
         "its own; none: all that no canary is made from",
     )
-    shots: int = Field(default=20, ge=1, description="examples in a context")
+    shots: int = Field(default=20, ge=1, description="rows in a context")
     answers: int = Field(
         default=1,
         ge=1,
@@ -221,7 +216,7 @@ class Design(FrozenSpec):
         description="share of the pairs whose first query is repeated, to detect a system that "
         "remembers; none: all, or a quarter if the system declares that it keeps no state",
     )
-    seed: int = Field(default=0, ge=0, description="seed of all random choices")
+    seed: int = Field(default=0, ge=0, description="seed of random choices")
     store_text: Literal["none", "canary_only", "all"] = Field(
         default="canary_only", description="which texts the run may keep"
     )

@@ -56,7 +56,7 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
             f"answers to these questions have been stored in {str(out)!r} since {day}, and a "
             "commitment is made before the first call; use another folder, or another --seed."
         )
-    make_folder(folder, "--commit")
+    make_folder(folder)
     make_key(folder)
     manifest = json.loads(json.dumps(manifest))
     system = text_digest(manifest["system"].encode())

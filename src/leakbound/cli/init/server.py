@@ -198,12 +198,12 @@ def written(file: Path, text: str) -> Iterator[None]:
     """Within, a file holds a text; afterwards it is as before if something failed."""
     before = file.read_bytes() if text and file.is_file() else None
     if text:
-        write_output(file, text)
+        write_output(file, text, "--save")
     try:
         yield
     except BaseException:
         if text and before is None:
             file.unlink(missing_ok=True)
         elif before is not None:
-            write_output(file, before)
+            write_output(file, before, "--save")
         raise

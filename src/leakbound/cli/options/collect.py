@@ -193,11 +193,10 @@ def call_options(
     )
 
 
-OPTIONS = together(
-    run("--out", "folder of the runs", PATH, Path("runs")),
+shared_work_options = together(
     run(
         "--shard",
-        "collect only every Nth batch; `merge` joins the shards",
+        "do only every Nth part, of the batches or of a sweep's points; `merge` joins the shards",
         callback=parse_shard,
         metavar="i/N",
     ),
@@ -208,6 +207,10 @@ OPTIONS = together(
         FILE,
         metavar="FILE",
     ),
+)
+OPTIONS = together(
+    run("--out", "folder to write into: the runs", PATH, Path("runs")),
+    shared_work_options,
     run(
         "--replay",
         "do not open a model: take all answers from the run in --out, or from --cache",

@@ -43,12 +43,12 @@ draw_options = together(
         default=TEMPLATE.replace("\n", "\\n"),
     ),
     option(
-        "--system",
+        "--message",
         "system message for an instruct model, with {context} or {query}; if it holds "
         "{context}, the default of --template is {query}",
         default="",
     ),
-    option("--seed", "seed of the sampling", int, 0),
+    option("--seed", "seed of random choices: of the sampling", int, 0),
 )
 # what is ablated: units of the text, how, and the limit on their shares
 unit_options = together(
@@ -97,7 +97,7 @@ unit_options = together(
 )
 preset_option = option(
     "--preset",
-    "sampling of a paper, as a bundle of options; the record shows it, and other options "
+    "options of a paper, in a bundle: its sampling; the record shows it, and other options "
     "must not contradict it",
     click.Choice(list(PRESETS)),
 )
@@ -146,7 +146,7 @@ def draw_settings(flags: dict[str, Any]) -> dict[str, Any]:
         "banned": numbers("--ban", flags["ban"], int),
         "stop": flags["stop"].replace("\\n", "\n"),
         "template": flags["template"].replace("\\n", "\n"),
-        "system": flags["system"].replace("\\n", "\n"),
+        "system": flags["message"].replace("\\n", "\n"),
         "seed": flags["seed"],
     }
 

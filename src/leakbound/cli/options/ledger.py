@@ -99,7 +99,7 @@ accounts_options = combine(
         "--record-id",
         "field that names the record of a row; each record has one budget [default: a row's "
         "content names it]",
-        metavar="COLUMN",
+        metavar="FIELD",
     ),
     ledger_key_option,
 )

@@ -130,7 +130,7 @@ GENERAL = (
     ),
     setting(
         "--preset",
-        "attack of a paper, as a bundle of options, which the record shows; other options must "
+        "options of a paper, in a bundle: its attack; the record shows it, and other options must "
         "not contradict it",
         metavar=f"[{'|'.join(PRESETS)}]",
     ),

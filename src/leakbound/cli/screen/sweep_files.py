@@ -32,7 +32,9 @@ figures_option = option(
 )
 
 
-def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> list[Path]:
+def write_sweep(
+    record: SweepRecord, page: Path, formats: tuple[str, ...], flag: str = "--out"
+) -> list[Path]:
     """The page, and beside it the table as CSV and the figures in these formats; their paths."""
     figures = figure_files(record, formats)
     texts: dict[Path, str | bytes] = {
@@ -41,5 +43,5 @@ def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> li
         **{page.parent / "figures" / name: made for name, made in figures.items()},
     }
     for path, text in texts.items():
-        write_output(path, text)
+        write_output(path, text, flag)
     return [*texts]

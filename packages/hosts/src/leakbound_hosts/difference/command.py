@@ -41,20 +41,25 @@ KINDS = f"CSV, JSON lines, inspect_ai, {', '.join(FORMATS)}"
 @option("--look-often", "the test may be read after every sample", bool)
 @option("--metric", "metric to compare; may be given again [default: all]", name="metrics",
         multiple=True)  # fmt: skip
-@option("--id-column", "column of a table that names the sample", default="id")
+@option("--id-field", "field of a table that names the sample", default="id")
 @option(
     "--effect",
     "difference to plan for: sets the stakes of the e-value, and prints how many samples show it",
     RealRange(0, 1, min_open=True),
 )
-@option("--confidence", "of the test and the interval", RealRange(0.5, 1, max_open=True), 0.95)
+@option(
+    "--confidence",
+    "confidence: of the test and the interval",
+    RealRange(0.5, 1, max_open=True),
+    0.95,
+)
 def command(
     first: Path,
     second: Path,
     paired: bool | None,
     look_often: bool,
     metrics: tuple[str, ...],
-    id_column: str,
+    id_field: str,
     effect: float | None,
     confidence: float,
 ) -> int:
@@ -66,7 +71,7 @@ def command(
     --look-often, and for other scores or several metrics, an e-value decides, which holds after
     any number of samples. Ends with 0 if no difference was shown, 1 if one is real.
     """
-    one, other = (columns_of(file, id_column, metrics) for file in (first, second))
+    one, other = (columns_of(file, id_field, metrics) for file in (first, second))
     found = list[Difference]()
     names, number = _names(one, other, metrics)
     for name in names:

@@ -209,12 +209,12 @@ def pairs_of(
         if repeats := len(ids) - len(set(ids)):
             raise DataError(
                 f"{repeats} of {len(ids)} samples of {metric!r} have the id of an earlier one; a "
-                "sample counts once. Leave repeats out, or name another column with --id-column."
+                "sample counts once. Leave repeats out, or name another column with --id-field."
             )
     if paired is False or (paired is None and not (first.ids and second.ids)):
         return first.values, second.values, False
     if not (first.ids and second.ids):
-        raise UsageError("a file has no ids to pair by; name their column with --id-column.")
+        raise UsageError("a file has no ids to pair by; name their column with --id-field.")
     if first.ids == second.ids:
         return first.values, second.values, True
     place = {one: at for at, one in enumerate(second.ids)}

@@ -18,23 +18,23 @@ from leakbound_hosts.view import View
 LOOPBACK = "127.0.0.1"
 
 
-@cli_command("runs", "runs --static site")
+@cli_command("runs", "runs --out site")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @option("--port", "port on this machine; 0: a free one", click.IntRange(0, 65535), 0)
-@option("--static", "write the same pages into this folder, and end", PATH, metavar="FOLDER")
-def command(runs: tuple[Path, ...], port: int, static: Path | None) -> int:
+@option("--out", "folder to write into: the same pages, in place of a server", PATH)
+def command(runs: tuple[Path, ...], port: int, out: Path | None) -> int:
     """Show finished RUNS (folders, or folders of runs) on one page: a list with a filter, bounds
     from run to run, the report of each, and each beside the run before it.
 
     The page is served on this machine alone, under an address that nobody can guess, and changes
     nothing. It is read anew at each visit. Ctrl-C ends it.
     """
-    if static is not None:
+    if out is not None:
         view = View(runs, ".html")
-        make_folder(static, "--static")
-        failed = view.write(static, write_output)
-        say(f"Page: {static / 'index.html'}" + (f"; {failed} pages cannot be made" * bool(failed)))
-        emit({"page": static / "index.html", "failed": failed})
+        make_folder(out, "--out")
+        failed = view.write(out, write_output)
+        say(f"Page: {out / 'index.html'}" + (f"; {failed} pages cannot be made" * bool(failed)))
+        emit({"page": out / "index.html", "failed": failed})
         return 0
     view = View(runs)
     view.index()  # what cannot be read at all is said here

@@ -41,8 +41,8 @@ METRICS: dict[str, tuple[str, Callable[[WatchEntry], float]]] = {
 
 @cli_command("audit.yaml", "audit.yaml --state prod.jsonl --prometheus leakbound.prom")
 @click.argument("config", type=str)
-@option("--state", "file that remembers the runs", PATH, Path("watch.jsonl"), metavar="FILE")
-@option("--out", "folder of the runs", PATH, Path("runs"))
+@option("--state", "file that remembers earlier runs", PATH, Path("watch.jsonl"), metavar="FILE")
+@option("--out", "folder to write into: the runs", PATH, Path("runs"))
 @option("--runs-a-year", "planned runs of a year", COUNT, 365)
 @option("--alarms", "probability of a false alarm in a year", RealRange(0, 1, min_open=True,
         max_open=True), 0.05)  # fmt: skip

@@ -117,7 +117,7 @@ def load_generations(
     if columns[0] == columns[1]:
         raise DataError(
             f"the column {columns[0]!r} is read as context and as response; name another with "
-            "--context-column or --response-column."
+            "--context-field or --response-field."
         )
     return [
         Generation(*(_text(row.get(name), name) if name else "" for name in columns))
@@ -194,6 +194,6 @@ def _column(head: list[str], given: str | None, usual: Sequence[str], needed: st
     if needed and not found:
         raise DataError(
             f"no column holds the {needed}; the file has {', '.join(head) or 'no head'}. Name it "
-            f"with --{needed}-column."
+            f"with --{needed}-field."
         )
     return found

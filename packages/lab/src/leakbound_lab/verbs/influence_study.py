@@ -47,14 +47,14 @@ BUNDLED = 8
     multiple=True,
 )
 @option(
-    "--data",
-    ".jsonl or .csv file of contexts, optionally with query and reference [default: "
+    "--context",
+    "file of contexts: .jsonl or .csv, optionally with query and reference [default: "
     f"{BUNDLED} bundled notes]",
     PATH,
     name="file",
 )
-@option("--query", "question about contexts without a query of their own", default="")
-@option("--limit", "use only the first N contexts", COUNT)
+@option("--question", "question about the context, unless it has its own", default="")
+@option("--contexts", "number of contexts: the first N", COUNT, name="limit")
 @option(
     "--values", "values of the factor, such as 0.5,1,1.5 [default: those of the paper]", default=""
 )
@@ -64,12 +64,12 @@ BUNDLED = 8
 @local_options
 @option("--bertscore-model", "folder of an encoder, for BERTScore")
 @option("--factkb-model", "folder of a sequence classifier of two classes, for FactKB")
-@option("--out", "output folder [default: influence-NAME]", PATH)
+@option("--out", "folder to write into [default: influence-NAME]", PATH)
 def command(
     name: str,
     models: tuple[str, ...],
     file: Path | None,
-    query: str,
+    question: str,
     limit: int | None,
     values: str,
     lam: float,
@@ -90,7 +90,7 @@ def command(
     settings = InfluenceSettings(lams=(lam,), temperature=temperature, **draw_settings(flags))
     require_taken(addresses(models))
     runs = runs_of(name, addresses(models), settings, numbers("--values", values, float))
-    cases = list(islice(load_cases(file, query) if file else notes(limit or BUNDLED), limit))
+    cases = list(islice(load_cases(file, question) if file else notes(limit or BUNDLED), limit))
     out = out or Path(f"influence-{name}")
     with tell_partial(out):
         judges = Judges(bertscore_model, factkb_model)

@@ -52,7 +52,9 @@ USUAL = Scale()
 @click.argument("names", nargs=-1, metavar="[PAPER/FIGURE]...")
 @option("--list", "name every recipe, with what it takes to run it", bool, name="listed")
 @option("--all", "run every recipe, and write one page of all", bool, name="every")
-@option("--html", "the page of --all, or of several recipes [default: all.html in --out]", FILE)
+@option(
+    "--html", "HTML page to write, with --all or several recipes [default: all.html in --out]", FILE
+)
 @option(
     "--model",
     "model address; recipes that compare models take several (the option again, or commas) "
@@ -60,20 +62,30 @@ USUAL = Scale()
     name="models",
     multiple=True,
 )
-@option("--data", "private rows, or the contexts of an influence recipe [default: bundled ones]")
-@option("--labels", "public labels of the rows of --data: work,home")
-@option("--task", "a task by name (leakbound list tasks)")
+@option("--data", "private rows: also the contexts of an influence recipe [default: bundled ones]")
+@option("--labels", "public labels, of the rows of --data: work,home")
+@option("--task", "task: one by name (leakbound list tasks)")
 @option("--data-dir", "folder of the rows of named tasks")
 @option("--embedder", "sentence-transformers id or folder for embeddings")
 @option("--judge-model", "model that judges answers [default: the first --model]")
-@option("--pairs", f"paired trials of an audit [default: {USUAL.pairs}]", click.IntRange(2))
-@option("--repeats", f"contexts of a utility [default: {USUAL.repeats}]", COUNT)
-@option("--queries", f"of each of these [default: {USUAL.queries}]", COUNT)
-@option("--contexts", f"of an influence recipe [default: {USUAL.contexts}]", COUNT)
+@option("--pairs", f"paired trials, of an audit [default: {USUAL.pairs}]", click.IntRange(2))
+@option(
+    "--repeats",
+    f"repetitions: contexts that utility is measured on [default: {USUAL.repeats}]",
+    COUNT,
+)
+@option(
+    "--queries",
+    f"held-out queries that utility is measured on, for each context [default: {USUAL.queries}]",
+    COUNT,
+)
+@option(
+    "--contexts", f"number of contexts: of an influence recipe [default: {USUAL.contexts}]", COUNT
+)
 @option("--tokens", f"of a response whose influence is measured [default: {USUAL.tokens}]", COUNT)
 @option(
     "--seed",
-    "seed of all random choices; several (the option again) are taken together [default: 0]",
+    "seed of random choices; several (the option again) are taken together [default: 0]",
     click.IntRange(0),
     name="seeds",
     multiple=True,
@@ -82,7 +94,8 @@ USUAL = Scale()
 @endpoint_options
 @option(
     "--out",
-    "folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes share",
+    "folder to write into: the tables (.md, .csv, .json, .html), and the outputs, "
+    "which all recipes share",
     PATH,
     Path("reproduced"),
 )

@@ -18,16 +18,16 @@ MEANS = {
 
 @cli_command("generations.csv --json")
 @click.argument("file", type=click.Path(path_type=Path))
-@option("--contexts", "CSV or JSONL file with the contexts, row by row", PATH)
-@option("--context-column", "column with the contexts [default: found by its name]")
-@option("--response-column", "column with the responses [default: found by its name]")
-@option("--reference-column", "column with reference responses [default: found by its name]")
+@option("--context", "file of contexts, row by row: CSV or JSONL", PATH, name="contexts")
+@option("--context-field", "field of the contexts [default: found by its name]")
+@option("--response-field", "field of the responses [default: found by its name]")
+@option("--reference-field", "field of reference responses [default: found by its name]")
 def command(
     file: Path,
     contexts: Path | None,
-    context_column: str | None,
-    response_column: str | None,
-    reference_column: str | None,
+    context_field: str | None,
+    response_field: str | None,
+    reference_field: str | None,
 ) -> int:
     """Count the responses of a CSV or JSONL FILE that repeat their context, by the paper's text and
     by its program.
@@ -35,7 +35,7 @@ def command(
     Overlap does not prove leakage: a model may have known the words without the context.
     `leakbound influence` measures that.
     """
-    rows = load_generations(file, contexts, context_column, response_column, reference_column)
+    rows = load_generations(file, contexts, context_field, response_field, reference_field)
     counts = count_generations(rows)
     click.echo(_describe(counts))
     emit(counts)

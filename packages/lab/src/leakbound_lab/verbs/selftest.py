@@ -10,7 +10,7 @@ from leakbound_lab.planted import passes, selftest
 
 
 @cli_command("", "--seed 1")
-@option("--seed", "seed of all random choices", WHOLE_NUMBER, 0)
+@option("--seed", "seed of random choices", WHOLE_NUMBER, 0)
 def command(seed: int) -> int:
     """Audit broken mechanisms and auditors that are known from public code, beside correct ones.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import call_options, rate_option
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
@@ -18,9 +19,10 @@ from leakbound_lab.tuning.reflect import TOKENS
 
 
 @cli_command(
-    "--system python:app.rag:answer --data private.jsonl --max-calls 2000",
+    "private.jsonl app/rag.py:answer --max-calls 2000",
     first="--data --system --model --mechanism --pairs --max-calls --save --config",
 )
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
 @rate_option
@@ -39,10 +41,11 @@ from leakbound_lab.tuning.reflect import TOKENS
     metavar="ADDRESS|none",
 )
 @option("--reflection-tokens", "tokens of a reply of the reflection model", COUNT, TOKENS)
-@option("--save", "attack file to write", FILE, Path("attack.yaml"))
-@option("--force", "overwrite an existing attack file", bool)
-@option("--out", "folder of the queries that were tried", PATH, Path("runs"))
+@option("--save", "YAML file to write: the attack", FILE, Path("attack.yaml"))
+@option("--force", "overwrite an existing file", bool)
+@option("--out", "folder to write into: the queries that were tried", PATH, Path("runs"))
 def command(
+    sources: tuple[str, ...],
     config: str | None,
     assignments: tuple[str, ...],
     start: str,
@@ -65,7 +68,7 @@ def command(
     the same seed. The same command resumes, and asks nothing twice; an attack file that is there is
     only replaced with --force.
     """
-    spec = spec_from(config, assignments, flags)
+    spec = spec_from(config, assignments, with_sources(sources, flags))
     if not save.absolute().parent.is_dir():
         raise click.UsageError(
             f"the folder of --save {str(save)!r} does not exist; name a file in one that does."

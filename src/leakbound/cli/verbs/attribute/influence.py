@@ -50,9 +50,9 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
 
 
 @cli_command(
-    '--context note.txt --query "What is the code?" --by sentence',
+    '--context note.txt --question "What is the code?" --by sentence',
     "--context trace.jsonl --model hf/path/to/model",
-    first="--context --text --query --response --model --by --ngram --out",
+    first="--context --text --question --response --model --by --ngram --out",
 )
 @option(
     "--model",
@@ -63,7 +63,7 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
 )
 @option(
     "--context",
-    "text file with the context (several: a named document each), or a .jsonl or .csv file "
+    "file of contexts: a text (several: a named document each), or a .jsonl or .csv file "
     "with a context per row, and optionally a query and a response; .jsonl rows may have a "
     "question, chunks and an answer, or chat messages",
     PATH,
@@ -71,7 +71,7 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     multiple=True,
 )
 @option("--text", "context as text, instead of --context")
-@option("--query", "question about the context", default="")
+@option("--question", "question about the context", default="")
 @option("--response", "the response to attribute [default: sampled for each --lam]")
 @unit_options
 @option("--stride", "distance between windows in tokens [default: disjoint blocks]", COUNT)
@@ -90,12 +90,12 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
 @local_options
 @cluster_options
 @option("--redact", "write no text of contexts, queries and responses", bool)
-@option("--out", "output folder", PATH, Path("influence"))
+@option("--out", "folder to write into", PATH, Path("influence"))
 def command(
     models: tuple[str, ...],
     files: tuple[Path, ...],
     text: str | None,
-    query: str,
+    question: str,
     response: str | None,
     out: Path,
     redact: bool,
@@ -116,7 +116,7 @@ def command(
     (one has) or 3 (that cannot be said).
     """
     apply_preset(flags)
-    cases = _cases(files, text, query, response)
+    cases = _cases(files, text, question, response)
     settings = InfluenceSettings(
         lams=numbers("--lam", flags["lam"], float),
         **{key: flags[key] for key in ("stride", "bounded", "temperature")},

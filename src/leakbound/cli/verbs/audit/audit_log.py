@@ -15,12 +15,12 @@ SHOWN = 20  # records in the terminal; --json has all
 
 
 @cli_command(
-    "--used used.jsonl --held-out heldout.jsonl --text answers.jsonl",
-    "--used used.csv --held-out heldout.csv --field note --text log.jsonl --output-field answer",
+    "--data used.jsonl --held-out heldout.jsonl --outputs answers.jsonl",
+    "--data used.csv --held-out heldout.csv --field note --outputs log.jsonl --answer reply",
 )
-@option("--used", "rows that the application was shown", PATH, required=True)
+@option("--data", "private rows: those that the application was shown", PATH, required=True)
 @option("--held-out", "rows like them that it was never shown", PATH, required=True)
-@option("--text", "what it answered, one row an output", PATH, required=True)
+@option("--outputs", "what it answered, one row an output", PATH, required=True)
 @option(
     "--field",
     "field of the rows to look for; may be given again [default: all that hold text]",
@@ -28,16 +28,17 @@ SHOWN = 20  # records in the terminal; --json has all
     multiple=True,
 )
 @option(
-    "--output-field",
-    "field of the outputs, or a path below it, such as response.choices.0.message.content "
-    "[default: the only one, or one with a usual name]",
+    "--answer",
+    "where an output has its answer, such as answer, or response.choices.0.message.content "
+    "[default: the only field, or one with a usual name]",
+    metavar="PATH",
 )
-@option("--confidence", "of the verdict", float, 0.95)
+@option("--confidence", "confidence: of the verdict", float, 0.95)
 @option("--fdr", "false discovery rate of named rows", float, 0.1)
-@option("--seed", "of the permutation test", WHOLE_NUMBER, 0)
+@option("--seed", "seed of random choices: of the permutation test", WHOLE_NUMBER, 0)
 @option("--show-text", "show the passages that were disclosed", bool)
 def command(
-    used: Path, held_out: Path, text: Path, fields: tuple[str, ...], output_field: str | None,
+    data: Path, held_out: Path, outputs: Path, fields: tuple[str, ...], answer: str | None,
     confidence: float, fdr: float, seed: int, show_text: bool,
 ) -> int:  # fmt: skip
     """Test whether logged outputs disclose the rows that an application was shown.
@@ -47,7 +48,7 @@ def command(
     (inconclusive: too few rows to show any). Rows are named by their numbers.
     """
     found = audit_logs(
-        load_texts(used, fields), load_texts(held_out, fields), load_outputs(text, output_field),
+        load_texts(data, fields), load_texts(held_out, fields), load_outputs(outputs, answer),
         confidence, fdr, seed, show_text,
     )  # fmt: skip
     say("\n".join(_lines(found)))

@@ -16,7 +16,12 @@ from leakbound.sweeping import has_shards, merge_sweeps
 @cli_command("shards/1 shards/2 --out runs")
 @click.argument("folders", nargs=-1, required=True,
                 type=click.Path(path_type=Path, exists=True, file_okay=False))  # fmt: skip
-@option("--out", "folder of runs that the merged run is added to", PATH, required=True)
+@option(
+    "--out",
+    "folder to write into: of the runs that the merged one is added to",
+    PATH,
+    required=True,
+)
 def command(folders: tuple[Path, ...], out: Path) -> int:
     """Join the folders that `audit --shard` or `sweep --shard` wrote, and report as an unsharded
     run would have.

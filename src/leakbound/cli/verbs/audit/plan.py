@@ -30,7 +30,7 @@ from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
+from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.result import show
 from leakbound.errors import UsageError
@@ -82,9 +82,9 @@ LEAKS: dict[Leak, str] = {
 @collect_options
 @option(
     "--commit",
-    "write down what the audit will do, in the folder of its runs (the --out of audit), "
-    "before any call; keep the printed digest elsewhere",
-    FOLDER,
+    "write down in --out what the audit will do, before any call; keep the printed digest "
+    "elsewhere",
+    bool,
 )
 def command(
     sources: tuple[str, ...],
@@ -93,7 +93,7 @@ def command(
     endpoint: Endpoint,
     local: Local,
     collecting: CollectOptions,
-    commit: Path | None,
+    commit: bool,
     **flags: object,
 ) -> int:
     """What an audit will cost and can show.
@@ -115,7 +115,7 @@ def command(
         lines = [described(planned, claim), *([line] if line else [])]
     said = "\n".join([*lines, *(f"Warning: {warning}" for warning in prepared.warnings)])
     show(partial(plan_screen, planned, prepared.warnings, things), partial(say, said))
-    made = _commit(prepared, commit)
+    made = _commit(prepared, collecting.out if commit else None)
     emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
 

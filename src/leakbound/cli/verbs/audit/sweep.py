@@ -11,18 +11,19 @@ import click
 
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.spec.audit_spec import flat_keys, load_config, merge_keys
+from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import (
     CollectOptions,
     call_options,
     cluster_of,
     cluster_options,
-    parse_shard,
     rate_option,
+    shared_work_options,
 )
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import keys_of_set, overrides, pilot_check, spec_options
 from leakbound.cli.options.takers import require_taken
-from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, WHOLE_NUMBER, cli_command, option
+from leakbound.cli.screen.help_pages import COUNT, PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.progress import progress
 from leakbound.cli.screen.result import show
@@ -47,6 +48,7 @@ from leakbound.sweeping.record import FILE as RECORD
     "--mechanism report_noisy_max --grid epsilon=1,2,4,8 --pairs 100",
     first="--data --labels --system --model --mechanism --grid --pairs --out",
 )
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
 @local_options
@@ -59,27 +61,22 @@ from leakbound.sweeping.record import FILE as RECORD
     multiple=True,
     metavar="KEY=VALUE,VALUE",
 )
-@option("--repeat", "number of seeds per setting, from --seed on", COUNT, 1)
-@option("--utility", "number of held-out queries that utility is measured on", WHOLE_NUMBER, 0)
+@option("--repeats", "repetitions: seeds of each setting, from --seed on", COUNT, 1)
+@option("--queries", "held-out queries that utility is measured on", WHOLE_NUMBER, 0)
 @option(
     "--skip-invalid", "skip and list points that cannot be run, instead of refusing the sweep", bool
 )
 @figures_option
-@option("--cache", "as in audit", FILE, metavar="FILE")
-@option(
-    "--shard",
-    "run only a part of the points; `merge` joins the shards",
-    callback=parse_shard,
-    metavar="i/N",
-)
+@shared_work_options
 @cluster_options
-@option("--out", "folder of the runs", PATH, Path("sweep"))
+@option("--out", "folder to write into: the runs", PATH, Path("sweep"))
 def command(
+    sources: tuple[str, ...],
     config: str | None,
     assignments: tuple[str, ...],
     grids: tuple[str, ...],
-    repeat: int,
-    utility: int,
+    repeats: int,
+    queries: int,
     skip_invalid: bool,
     figures: tuple[str, ...],
     cache: Path | None,
@@ -103,7 +100,7 @@ def command(
     values = load_config(Path(config)) if config else {}
     grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
     base = flat_keys(values)
-    base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
+    base = merge_keys(base, flat_keys(overrides(assignments, with_sources(sources, flags), base)))
     calls = call_options(endpoint, config, rate, disposable_store)
     collecting = CollectOptions(out, None, cache, False, cluster_of(ray, workers), calls)
     collecting.require(False, endpoint)
@@ -111,7 +108,7 @@ def command(
     caching = CachingOpener(collecting.opener(opener))
     _require_one_source(flags, grid)
     _require_taken(base, grid, config, keys_of_set(assignments))
-    plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
+    plan = plan_sweep(base, grid, caching, repeats, queries, skip_invalid, pilot_check(flags))
     plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
     sweep.file = RECORD if shard is None else shard_file(*shard)

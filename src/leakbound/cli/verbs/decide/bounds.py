@@ -51,35 +51,35 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @option(
     "--design",
-    "how the trials were made: in pairs, each by itself, or many records in one system "
+    "how trials are made: in pairs, each by itself, or many records in one system "
     "[default: paired if there is a column pair]",
     click.Choice(get_args(ScoreDesign)),
 )
-@option("--delta", "where epsilon is stated", float, 0.0)
-@option("--confidence", "of each bound", float, 0.95)
+@option("--delta", "delta of that epsilon", float, 0.0)
+@option("--confidence", "confidence: of every bound", float, 0.95)
 @option(
     "--threshold",
-    "split[:SHARE], a number, several with commas that were fixed beforehand, or rank[:SHARE] "
-    "for one_run [default: split:0.2; rank:0.5 for one_run]",
+    "threshold of the score: split[:SHARE], a number, several with commas that were "
+    "fixed beforehand, or rank[:SHARE] for one_run [default: split:0.2; rank:0.5 for one_run]",
 )
-@option("--epsilon", "the claim; there is a verdict then", float)
+@option("--epsilon", "epsilon of one answer: the claim, on which there is a verdict then", float)
 @option(
     "--claim",
-    "a claim by its name: epsilon 0 at delta 0, tested on both sides",
+    "claim by its name: epsilon 0 at delta 0, tested on both sides",
     click.Choice([RANDOM_GUESSING]),
 )
 @option(
     "--estimator",
-    "which bound the verdict rests on [default: e_process; one_run for one_run]",
+    "bound that the verdict rests on [default: e_process; one_run for one_run]",
     click.Choice(DECIDING),
 )
-@option("--controls", "scores of a positive control", PATH)
+@option("--control-scores", "scores of a positive control", PATH)
 @option("--in-order", "rows stand in the order of the trials", bool)
-@option("--seed", "of the order otherwise", WHOLE_NUMBER, 0)
+@option("--seed", "seed of random choices: of their order otherwise", WHOLE_NUMBER, 0)
 @option("--lower-is-member", "members have lower scores, as losses do", bool)
-@option("--score-column", "column of the scores", default="score")
-@option("--member-column", "says who was in", default="member")
-@option("--pair-column", "names the pair", default="pair")
+@option("--score-field", "field of the scores", default="score")
+@option("--member-field", "field that says who was in", default="member")
+@option("--pair-field", "field that names the pair", default="pair")
 def command(
     files: tuple[Path, ...],
     design: ScoreDesign | None,
@@ -89,13 +89,13 @@ def command(
     epsilon: float | None,
     claim: str | None,
     estimator: DecidingName | None,
-    controls: Path | None,
+    control_scores: Path | None,
     in_order: bool,
     seed: int,
     lower_is_member: bool,
-    score_column: str,
-    member_column: str,
-    pair_column: str,
+    score_field: str,
+    member_field: str,
+    pair_field: str,
 ) -> int:
     """Bounds from scores of any membership inference tool: FILES are one CSV or JSONL file with the
     columns score and member, or two with the column score, that of the members first; or the folder
@@ -106,19 +106,21 @@ def command(
     """
     if len(files) > 2:
         raise UsageError(f"bounds got {len(files)} files; give one, or two: members first.")
-    columns = Columns(score_column, member_column, pair_column, lower_is_member)
+    columns = Columns(score_field, member_field, pair_field, lower_is_member)
     stated = claim_of(epsilon, claim, delta)
-    if stated is None and (estimator or controls):
+    if stated is None and (estimator or control_scores):
         raise UsageError(
-            f"{'--estimator' if estimator else '--controls'} is for a verdict, and nothing is "
-            "claimed; add --epsilon or --claim, or leave it out."
+            f"{'--estimator' if estimator else '--control-scores'} is for a verdict, and "
+            "nothing is claimed; add --epsilon or --claim, or leave it out."
         )
     if len(files) == 2 and files[0].resolve() == files[1].resolve():
         raise UsageError(
             f"{str(files[0])!r} is given for members and for non-members; name a file of each, or "
             "give one file with a column that says which is which."
         )
-    known = None if controls is None else load_scores([controls], "unpaired", False, columns)
+    known = None
+    if control_scores is not None:
+        known = load_scores([control_scores], "unpaired", False, columns)
     trials, check = _trials(files, design, in_order, columns)
     if known is not None and check is None:
         check = sees_leak(trials, known, stated == random_guessing())

@@ -30,7 +30,7 @@ from leakbound.sweeping import SweepComparison
 
 @cli_command("runs/before runs/after", "runs --html comparison.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@option("--html", "also write one HTML page", FILE)
+@option("--html", "HTML page to write", FILE)
 def command(runs: tuple[Path, ...], html: Path | None) -> int:
     """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
     settings in which they differ; or two sweeps, point by point; or two folders of influence.

@@ -19,11 +19,11 @@ from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import FILE
 
 
-@cli_command("runs --out report.html")
+@cli_command("runs --html report.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@option("--out", "file to write [default: report.html of the first run]", PATH)
+@option("--html", "HTML page to write [default: report.html of the first run]", PATH)
 @figures_option
-def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+def command(runs: tuple[Path, ...], html: Path | None, figures: tuple[str, ...]) -> int:
     """Write one HTML page of finished runs (their folders, a folder that holds them, or
     record.json files) or of one sweep (its folder), and print it in short.
 
@@ -31,15 +31,16 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
     finished, and with 2 if one was edited or cannot be read, which is left out too.
     """
     if (runs[0] / FILE).is_file():
-        return _sweep(runs, out, figures)
+        return _sweep(runs, html, figures)
     if figures:
         raise UsageError(
             "--figures are those of a sweep; give its folder, or leave the option out."
         )
     given = runs_at(runs)
     records, refused = given.results(least=1)
-    target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
+    target = html or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
+    write_output(target, page(records, None if len(records) == 1 else "Audits side by side"),
+                 "--html")  # fmt: skip
     one = len(records) == 1
     if one:
         show_result(records[0])
@@ -50,14 +51,14 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
     return StoreError.exit_code if refused else given.exit_code
 
 
-def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+def _sweep(runs: tuple[Path, ...], html: Path | None, figures: tuple[str, ...]) -> int:
     if len(runs) > 1:
         raise UsageError(
             f"a report is of runs or of one sweep, and {len(runs)} folders are given; leave all "
             "but one out."
         )
-    record, target = load_sweep(runs[0]), out or runs[0] / "sweep.html"
-    files = write_sweep(record, target, figures)
+    record, target = load_sweep(runs[0]), html or runs[0] / "sweep.html"
+    files = write_sweep(record, target, figures, "--html")
     long = f"{sweep_summary(record)}\nReport: {target}"
     show(partial(sweep_screen, record, target), partial(say, long))
     emit({"report": target, "files": files, "record": record})

@@ -42,11 +42,11 @@ ANSWER_KEYS = {
 # of the options of a spec; the others say what an audit asks
 DEFAULTS = {"mechanism": {"kind": "product_of_experts"}}  # it has a guarantee for every task
 MEANINGS = {
-    "mechanism": "how answers are made from the rows [default: product_of_experts]",
-    "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
-    "delta": "delta of the calibration and of the budget [default: 1e-05]",
-    "seed": "seed of the bundled rows (answers draw from the operating system) [default: 0]",
-    "shots": "the first N rows are the context [default: all rows]",
+    "mechanism": "how answers are made from the context [default: product_of_experts]",
+    "epsilon": "epsilon of one answer: what a noisy mechanism is calibrated to [default: 1.0]",
+    "delta": "delta of that epsilon, and of the budget [default: 1e-05]",
+    "seed": "seed of random choices: of the bundled rows alone, not of answers [default: 0]",
+    "shots": "rows in a context: the first N [default: all rows]",
 }
 
 

@@ -97,7 +97,7 @@ class _ClientAccess:
 
 _serving_options = together(
     option("--host", "address to listen on", default="127.0.0.1"),
-    option("--port", "port; 0 picks a free one", click.IntRange(0, 65535), 8000),
+    option("--port", "port on this machine; 0: a free one", click.IntRange(0, 65535), 8000),
     option(
         "--tenants", "TOML or JSON file (mode 0600) of clients with tokens, caps and rates", PATH
     ),
@@ -110,7 +110,7 @@ _serving_options = together(
         "needs this or --record-id",
         bool,
     ),
-    option("--limit", "maximum bytes of a request", COUNT, 65_536),
+    option("--longest-request", "maximum bytes of a request", COUNT, 65_536),
     option(
         "--request-timeout",
         "timeout in seconds of a TLS handshake, of headers, of a body",
@@ -119,7 +119,8 @@ _serving_options = together(
     ),
     option(
         "--state",
-        "file of tenants' accounts and idempotency keys [default: beside the ledger]",
+        "file that remembers earlier runs: accounts of tenants, idempotency keys "
+        "[default: beside the ledger]",
         PATH,
     ),
     option(
@@ -152,7 +153,7 @@ def command(
     reply_after: str | None,
     by_content: bool,
     longest_row: int | None,
-    limit: int,
+    longest_request: int,
     request_timeout: float,
     state: Path | None,
     ignored: tuple[str, ...],
@@ -184,8 +185,10 @@ def command(
     )  # fmt: skip
     kept = ServiceState(state or usual_state(ledger))
     after = seconds_of(chosen, longest_row, private)
-    app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
-                      timeout=request_timeout, reply_after=after)  # fmt: skip
+    app = application(
+        private, token, longest_request, tenants=allowed, state=kept, ignored_fields=ignored,
+        timeout=request_timeout, reply_after=after,
+    )  # fmt: skip
     _banner(private, allowed, after)
     from leakbound.serving.http.server import listen
 

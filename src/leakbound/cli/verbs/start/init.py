@@ -85,20 +85,20 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
     "private.jsonl",
     "private.jsonl python:app.rag:answer --epsilon 1",
     "private.jsonl http://127.0.0.1:8000/answer",
-    "private.csv openai/my-model http://127.0.0.1:8000/v1 --out audit.yaml",
+    "private.csv openai/my-model http://127.0.0.1:8000/v1 --save audit.yaml",
 )
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM, MODEL or URL]")
-@option("--epsilon", "the claim for one answer [default: 1.0]", float)
+@option("--epsilon", "epsilon of one answer: the claim [default: 1.0]", float)
 @option("--labels", "public labels, such as work,home")
-@option("--task", "generation, or a task by name [default: found by the labels]")
+@option("--task", "task: generation, or one by name [default: found by the labels]")
 @option("--input-field", "field that holds the input")
 @option("--input-template", "an input made of several fields")
 @option("--label-field", "field that holds the label")
-@option("--encoding", "of the file, such as cp1252 [default: UTF-8]")
+@option("--encoding", "encoding of a file of rows, such as cp1252 [default: UTF-8]")
 @option("--drop-empty", "leave out rows with an empty input or label", bool)
 @option("--pairs", "paired trials [default: 100]", int)
-@option("--shots", "examples in a context [default: 20]", int)
-@option("--out", "configuration file to write", FILE, Path("audit.yaml"))
+@option("--shots", "rows in a context [default: 20]", int)
+@option("--save", "YAML file to write", FILE, Path("audit.yaml"), name="out")
 @option("--force", "overwrite an existing file", bool)
 @option(
     "--body",
@@ -108,11 +108,11 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
 )
 @option(
     "--answer",
-    "where its reply has the answer, such as data.text [default: found in the reply]",
+    "where an output has its answer, such as data.text [default: found in the reply]",
     metavar="PATH",
 )
-@option("--key-env", "environment variable that holds the key of URL", metavar="NAME")
-@option("--insecure", "allow plain http to another machine", bool)
+@option("--key-env", "environment variable that holds the key, of URL", metavar="NAME")
+@option("--insecure", "allow plain http to other machines", bool)
 def command(
     sources: tuple[str, ...],
     out: Path,
@@ -147,7 +147,7 @@ def command(
     with written(system_file(out), targets[0].file):
         target, (prepared, kind, tried, _) = _likeliest(targets, values, out)
         say(_seen(prepared, named, kind, fields, target, given["labels"], tried))
-        write_output(out, config_text(prepared, kind, fields.why, target.settings))
+        write_output(out, config_text(prepared, kind, fields.why, target.settings), "--save")
     planned, following = plan(prepared), f"leakbound audit --config {out}"
     files = [out, *([system_file(out)] if target.file else [])]
     listed = " and ".join(map(str, files))
@@ -165,10 +165,10 @@ def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
     unnamed = Handed(mechanism=SystemMechanism(lambda context, query: "", "TODO"))
     prepared = prepare(make_spec(values), handed=unnamed)
     lines = _rows_seen(prepared, values["data"], fields)
-    write_output(out, config_text(prepared, "todo", fields.why, {}))
+    write_output(out, config_text(prepared, "todo", fields.why, {}), "--save")
     given = ((key, str(one)) for key, one in values.items() if key not in ("data", *fields.chosen))
     flags = [word for key, one in given for word in (f"--{key.replace('_', '-')}", one)]
-    words = ["leakbound", "init", str(values["data"]), "SYSTEM", *flags, "--out", str(out)]
+    words = ["leakbound", "init", str(values["data"]), "SYSTEM", *flags, "--save", str(out)]
     following = join([*(word for word in words if word != "True"), "--force"])
     say("\n".join([
         *lines,
@@ -187,9 +187,9 @@ def _require_free(out: Path, force: bool, named: Sources) -> None:
     is_application = named.url is not None and not named.is_model_server
     for file in (out, system_file(out)) if is_application else (out,):
         if file.exists() and not force:
-            raise UsageError(f"{str(file)!r} exists; add --force, or name another file with --out.")
+            raise UsageError(f"{str(file)!r} exists; add --force, or name another file (--save).")
     if any(parent.exists() and not parent.is_dir() for parent in out.parents):
-        raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
+        raise UsageError(f"{str(out)!r} lies below a file; name another file with --save.")
 
 
 class Tried(NamedTuple):
@@ -208,12 +208,12 @@ def _likeliest(
     found = []
     for target in targets:
         if target.file:
-            write_output(system_file(out), target.file)
+            write_output(system_file(out), target.file, "--save")
         found.append((target, _try_out({**values, **target.values}, target.endpoint)))
         if found[-1][1].sees:
             return found[-1]
     if targets[0].file:
-        write_output(system_file(out), targets[0].file)
+        write_output(system_file(out), targets[0].file, "--save")
     return found[0]
 
 
