@@ -178,7 +178,7 @@ def test_a_score_of_an_attack_is_kept(rows: Context) -> None:
     ("given", "sentence"),
     [
         ({"attack": Hex()}, r"attack is Hex; it must be an Attack, such as Attack\(Hex\(16\)"),
-        ({"claim": 2.0}, r"claim is float; it must be a Claim, such as Claim\(1.0, 1e-5\), or"),
+        ({"claim": 2.0}, r"claim is 2.0; it must be a Claim, such as Claim\(1.0, 1e-5\), or"),
         ({"model": 3}, "model is int; it must be an address such as 'pocket'"),
     ],
 )

@@ -71,7 +71,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a column of a frame": (lambda: plan(pd.Series(["x"] * 9)), "a row is str"),
     "an array of embeddings": (lambda: plan(np.zeros((9, 3))), "a row is ndarray"),
-    "a dict of columns": (lambda: plan({"text": ["x"], "label": ["a"]}), "a row is str"),
+    "a dict of columns": (lambda: plan({"text": ["x"], "label": ["a"]}), "rows is dict"),
     "integer labels of a frame": (
         lambda: plan(pd.DataFrame({"text": [f"t {i}" for i in range(30)], "label": [0, 1] * 15}),
                      settings={"labels": ["a", "b"]}), "label"
@@ -81,10 +81,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "fewer rows than a context": (lambda: plan(ROWS[:2], shots=10), "shots"),
     "one label only": (
         lambda: plan([(f"text {i}", "a") for i in range(30)], system=None, canary="mislabeled"),
-        "label",
+        'task="generation"',
     ),
     "a generator that is used up": (lambda: plan(iter(())), "rows"),
-    "rows by a wrong name": (lambda: leakbound.plan(data=ROWS, system=silent), "data"),  # type: ignore[arg-type]
+    "rows by a wrong name": (lambda: leakbound.plan(data=ROWS, system=silent), "are `rows`"),  # type: ignore[arg-type]
     "a file that is not there": (lambda: leakbound.plan(data="rows.jsonl", system=silent), "data"),
     "a file of no known kind": (lambda: leakbound.plan(data="rows.xyz", system=silent), "data"),
     "rows twice": (lambda: plan(data="rows.jsonl"), "rows"),
@@ -104,8 +104,8 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "an unknown query": (lambda: plan(query="member"), "query"),
     "an unknown score": (lambda: plan(score="auc"), "score"),
     "an unknown estimator": (lambda: plan(estimator="clopper-pearson"), "clopper_pearson"),
-    "an unknown design": (lambda: plan(design="single_run"), "design"),
-    "a store that is none": (lambda: plan(design="session"), "design"),
+    "an unknown design": (lambda: plan(design="single_run"), "design is 'single_run'"),
+    "a store that is none": (lambda: plan(design="session"), "choose another design"),
     # numbers
     "a negative epsilon": (lambda: plan(epsilon=-1), "epsilon"),
     "epsilon as text": (lambda: plan(epsilon="1.0"), "epsilon"),
@@ -126,7 +126,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "eps": (lambda: plan(eps=1.0), "epsilon"),
     "an option of no canary": (lambda: plan(settings={"canary.length": 8}), "digits"),
     "settings as keywords": (lambda: plan(settings=["pairs"]), "settings"),
-    "guessing without a store": (lambda: plan(claim="random_guessing"), "random-guessing"),
+    "guessing without a store": (lambda: plan(claim="random_guessing"), "is 'random_guessing'"),
     "out as a number": (lambda: audit(out=7), "out"),
     # scores
     "scores of one side": (lambda: bounds(IN, []), "scores_out"),
@@ -134,8 +134,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "NaN among scores": (lambda: bounds([*IN, float("nan")], [*OUT, 0.0]), "scores_in"),
     "scores as texts": (lambda: bounds(["0.1"] * 9, ["0.2"] * 9), "scores_in"),
     "scores of two columns": (lambda: bounds(np.zeros((9, 2)), OUT), "scores_in"),
-    "unequal runs": (lambda: bounds(IN, OUT[:-1], design="paired"), "design unpaired"),
-    "ranks for independent trials": (lambda: bounds(IN, OUT, threshold="rank:0.5"), "threshold"),
+    "unequal runs": (lambda: bounds(IN, OUT[:-1], design="paired"), 'design="unpaired"'),
+    "ranks for independent trials": (
+        lambda: bounds(IN, OUT, threshold="rank:0.5"), 'threshold="split"'
+    ),
     "a claim for scores as a text": (lambda: bounds(IN, OUT, claim="1"), "claim"),
     # results
     "gate of a list": (lambda: leakbound.gate([RESULT]), "result"),  # type: ignore[arg-type]
@@ -146,7 +148,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "compare a single one": (lambda: leakbound.compare([RESULT]), "two"),
     "a folder that holds no run": (lambda: leakbound.load_result("results"), "results"),
     "an unknown key of a grid": (lambda: leakbound.sweep({"eps": [1, 2]}, rows=ROWS), "epsilon"),
-    "a grid that is a list": (lambda: leakbound.sweep([1, 2], rows=ROWS), "grid"),  # type: ignore[arg-type]
+    "a grid that is a list": (lambda: leakbound.sweep([1, 2], rows=ROWS), '{"epsilon":'),  # type: ignore[arg-type]
     "a grid with an empty list": (lambda: leakbound.sweep({"epsilon": []}, rows=ROWS), "epsilon"),
     "influence of a list of texts": (
         lambda: leakbound.influence(["a", "b"], "?"), "context is list"  # type: ignore[list-item]
@@ -159,7 +161,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: asyncio.run(leakbound.audit_async("rows.csv", system=silent)), "data="
     ),
     "an answer without labels": (
-        lambda: leakbound.answer("?", ROWS, ledger="ledger.sqlite"), "labels"
+        lambda: leakbound.answer("?", ROWS, ledger="ledger.sqlite"), 'labels="work,home"'
     ),
     "a log of numbers": (lambda: leakbound.audit_log([1], ["a"], ["b"]), "used"),  # type: ignore[list-item]
 }  # fmt: skip
@@ -176,7 +178,7 @@ def test_a_natural_mistake_gets_a_sentence_in_the_words_of_python(
         call()
     said = str(error.value)
     assert word in said
-    assert not re.search(r"(?<![\w-])--?[a-z]", said), said  # no option of the command line
+    assert not re.search(r"(?<![\w-])--?[a-z]|the key \w+\)", said), said  # no other interface
     assert re.search(r"[a-z].*[.?]$", said.splitlines()[-1]), said
 
 

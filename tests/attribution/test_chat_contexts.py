@@ -162,10 +162,10 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
-        ({"system": "Be brief."}, "the model has no chat template"),
-        ({"system": "{context}", "template": "{context}"}, "they must hold {context} once"),
+        ({"message": "Be brief."}, "the model has no chat template"),
+        ({"message": "{context}", "template": "{context}"}, "they must hold {context} once"),
         ({"context": TURNS}, "the model has no chat template"),
-        ({"context": TURNS, "system": "Be brief."}, "shown as they are; leave out the template"),
+        ({"context": TURNS, "message": "Be brief."}, "shown as they are; leave out the template"),
         ({"by": "message"}, "the context is not a chat, and by message needs one"),
         ({"context": {"a": FACT, "b": FACT}, "by": "message"}, "the context is not a chat"),
     ],

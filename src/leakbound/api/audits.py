@@ -239,6 +239,8 @@ def describe_call(
     """The keys and the objects of a call."""
     given: _Values = {**dict.fromkeys(PARAMETERS), **parameters}
     require_numbers(given)
+    if not isinstance(given["data"], str | Path | None):
+        raise _wrong("data", given["data"], "the path of a file; rows themselves are `rows`")
     guarantee = cast("Guarantee | None", given.pop("guarantee"))
     _open_attack(given)
     handed, address = _open_system(given, guarantee, source)
@@ -316,7 +318,8 @@ def _open_claim(given: _Values) -> None:
         given["claim"] = claim
         return
     if not isinstance(claim, Claim):
-        raise _wrong("claim", claim, f"a Claim, such as Claim(1.0, 1e-5), or {RANDOM_GUESSING!r}")
+        raise _wrong("claim", claim, f"a Claim, such as Claim(1.0, 1e-5), or "
+                     f"{RANDOM_GUESSING!r}; a number is epsilon")  # fmt: skip
     _exclude("claim", given, ("epsilon", "delta"))
     if is_random_guessing(claim):
         given["claim"] = RANDOM_GUESSING
@@ -337,7 +340,8 @@ def require_relation(claim: Claim | str | None, insertion: str) -> None:
 
 
 def _wrong(name: str, value: object, must: str) -> UsageError:
-    return UsageError(f"{name} is {type(value).__name__}; it must be {must}.")
+    shown = repr(value) if isinstance(value, str | float) else type(value).__name__
+    return UsageError(f"{name} is {shown}; it must be {must}.")
 
 
 def _open_system(

@@ -258,7 +258,8 @@ def compare(
     """
     one = isinstance(results, str | Path | AuditResult | InfluenceRecord)
     if one or not isinstance(results, Iterable):
-        raise UsageError(f"results is {results!r}; it must be a list of results or run folders.")
+        shown = repr(results) if isinstance(results, str) else type(results).__name__
+        raise UsageError(f"results is {shown}; it must be a list of results or run folders.")
     results = tuple(results)
     if len(results) < 2:
         raise UsageError(f"results holds {len(results)}; it must hold two results or more.")

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar, get_args, get_origin
 
-from leakbound.auditing.spec.audit_spec import GROUPS, KEYS
+from leakbound.auditing.spec.audit_spec import COMPONENTS, GROUPS, KEYS
 from leakbound.errors import LeakboundError, UsageError, findable
 from leakbound.models import Model, open_model
 from leakbound.models.address import require_model
@@ -27,26 +27,43 @@ _NUMBERS = {
 P = ParamSpec("P")
 R = TypeVar("R")
 OTHERS = {"between": "design"}  # in Python
-OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(; in Python, )?")
+OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(; in Python, )?(?: ([\w.:,=]*\w)(?!\())?")
+OTHER_VALUES = {"classification", "generation", "split", "unpaired"}
+KEY = re.compile(r" \(the key \w+\)")  # which a configuration has for a parameter
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
     """Errors of its calls name parameters, or keys of settings, where they name options."""
 
     def name_of(option: re.Match[str]) -> str:
-        name = OTHERS.get(option[1], option[1].replace("-", "_"))
+        name, value = OTHERS.get(option[1], option[1].replace("-", "_")), option[3] or ""
+        if option[2]:
+            return value
         plain = name in inspect.signature(call).parameters or name not in KEYS
-        return "" if option[2] else name if plain else f'settings["{name}"]'
+        if not _is_value(value):
+            return (name if plain else f'settings["{name}"]') + " " * bool(value) + value
+        shown = value if value[0].isdigit() else f'"{value}"'
+        comma = "," * option.string[option.end() :].startswith(" --")
+        return (f"{name}={shown}" if plain else f'settings={{"{name}": {shown}}}') + comma
 
     @functools.wraps(function)
     def call(*args: P.args, **given: P.kwargs) -> R:
         try:
             return function(*args, **given)
         except LeakboundError as error:
-            error.args = (OPTION.sub(name_of, str(error)), *error.args[1:])
+            error.args = (KEY.sub("", OPTION.sub(name_of, str(error))), *error.args[1:])
             raise
 
     return call
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word after an option is its value, and not the next word of a sentence."""
+    named = {one for catalogue in COMPONENTS.values() for one in catalogue.usable}
+    chosen = {one for group in GROUPS.values() for field in group.model_fields.values()
+              for part in (field.annotation, *get_args(field.annotation))
+              if get_origin(part) is Literal for one in get_args(part)}  # fmt: skip
+    return word in named | chosen | OTHER_VALUES or bool(re.search(r"\d|\w[:,=]\w", word))
 
 
 def require_numbers(given: Mapping[str, object]) -> None:

@@ -84,8 +84,8 @@ def _texts(given: object, name: str) -> list[str]:
     """Refuses anything else than texts, without showing it."""
     texts = list(given) if isinstance(given, Iterable) else None
     if texts is None or not all(isinstance(text, str) for text in texts):
-        got = f"a {type(given).__name__}" if texts is None else "not of texts alone"
-        raise UsageError(f"{name} is {got}; it must be a file of rows, or a list of texts.")
+        got = type(given).__name__ if texts is None else "a list that holds more than texts"
+        raise UsageError(f"{name} is {got}; it must be a list of texts, or a file of rows.")
     return texts
 
 

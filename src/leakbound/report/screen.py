@@ -29,7 +29,7 @@ def lay_out(
 ) -> str:  # fmt: skip
     """At most `most` lines on a screen of full width: the longest texts lose what is more."""
     width = max(LEAST, min(width, WIDTH))
-    room = WIDTH - 10 * (code is not None)
+    room = WIDTH if code is None else WIDTH - len(f"  exit {code}")
     if most == MOST and width == WIDTH:
         headline = _shorten(headline, room)
     filled = [_head(headline, code, width), *(_row(*row, width) for row in rows if row[1])]
@@ -56,7 +56,8 @@ def leak_rows(
     if (epsilon or 0.0) > 0:
         odds, most = odds_beside(epsilon, limit)
         factor = odds if odds == "a million" else f"× {odds}"
-        yield "odds", f"a record was used: {factor} or more; the {what} allows {most}"
+        said = f"{factor} or more; the {what} allows {most}"
+        yield "odds", f"a record was used: {said}" if len(said) <= 40 else said
 
 
 def _head(text: str, code: int | None, width: int) -> str:

@@ -68,7 +68,8 @@ def merge_grids(*grids: object) -> Grid:
     for grid in grids:
         if not isinstance(grid, Mapping):
             raise UsageError(
-                f"the grid is {grid!r}; it must hold keys and lists, such as 'epsilon: [1, 2, 4]'."
+                f"the grid is {grid!r}; it must hold keys and lists, such as "
+                '{"epsilon": [1, 2, 4]}.'
             )
         found.update({str(key): _values(str(key), values) for key, values in grid.items()})
     return found

@@ -51,7 +51,7 @@ def require_store(system: object, name: str) -> Store:
         system, ("open", "plant", "remove"),
         f"the system {name!r} has no {{}}, so no canary can be planted in it; it must have "
         "plant(record) -> id, remove(id), and open(context) or ask(query), or be a store that an "
-        "adapter knows (docs/rag.md). Or leave --design, or --deleted, out.",
+        "adapter knows (docs/rag.md). Or choose another --design.",
     )  # fmt: skip
     return cast(Store, system)
 

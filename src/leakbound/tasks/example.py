@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leakbound.errors import DataError
@@ -88,10 +88,10 @@ def as_context(rows: Iterable[Example | TextRow | tuple[Content, str]]) -> Conte
         >>> as_context([("a fee", "work")])[0].label
         'work'
     """
-    if isinstance(rows, str) or not isinstance(rows, Iterable):
+    if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
         raise DataError(
-            f"rows is {type(rows).__name__}; it must be a list of examples or (input, label) "
-            "pairs. A file of rows is named with data=..."
+            f"rows is {type(rows).__name__}; it must be a data frame, or a list of (input, label) "
+            "pairs, mappings or Examples. A file of rows is named with data=..."
         )
     return tuple(map(_example, rows))
 
@@ -102,8 +102,11 @@ def _example(row: Example | TextRow | tuple[Content, str]) -> Example:
     if isinstance(row, Example):
         return row
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:
-        kind = f"{type(row).__name__}{f' of {len(row)}' if isinstance(row, tuple | list) else ''}"
-        raise DataError(f"a row is {kind}; it must be an Example, or a pair (input, label).")
+        many = f" of {len(row)} values" if isinstance(row, tuple | list) else ""
+        raise DataError(
+            f"a row is {type(row).__name__}{many}; it must be a pair (input, label), a mapping "
+            "or an Example."
+        )
     if row[0] is None or isinstance(row[0], bytes | int | float):
         raise DataError(
             f"the input of a row is {type(row[0]).__name__}; it must be text, or an image that "

@@ -79,8 +79,7 @@ STAGED = {
         differ="replies differ where a record was deleted",
         whose="one that was deleted",
         did="Records were planted, used and deleted before the question.",
-        remedy="delete what was made of the record, too: index entries, caches, memories, "
-        "summaries, models",
+        remedy="delete what was made of it too: index, caches, summaries",
         law=ARTICLE_17,
     ),
 }  # fmt: skip

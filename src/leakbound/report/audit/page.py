@@ -31,6 +31,7 @@ from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
+    REMEDY,
     bound_sentence,
     channel_row,
     channels_sentence,
@@ -329,7 +330,7 @@ def _remedy(result: AuditResult) -> tuple[tuple[str, str], ...]:
     if result.verdict == "violation":
         leaked, change, command = remedy(result)
         texts = f"{sentence(leaked)}.", f"{sentence(change)}.", command
-        return tuple(zip(("What leaked", "What to change", "Then check"), texts, strict=True))
+        return tuple(zip(REMEDY, texts, strict=True))
     step = next_step(result) if result.verdict == "inconclusive" else ""
     return (("What to do next", step),) if step else ()
 

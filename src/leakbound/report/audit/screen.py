@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from leakbound.auditing.result.sentences import (
 )
 from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import CHANNEL_HEAD, all_sentences, channel_row
-from leakbound.report.screen import DEFAULT, NAMES, SIGNS, WIDTH, lay_out, leak_rows
+from leakbound.report.screen import DEFAULT, MOST, NAMES, SIGNS, WIDTH, lay_out, leak_rows
 from leakbound.report.words import align, number_of, sentence, verdict_text
 from leakbound.stats import beside
 
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
 BAR = 20
+ROWS = MOST - 2  # between headline and last line
+# Rows that -v has, in the order in which they leave a full screen; of a violation, its odds stay.
+SPARE = ("", "stored", "then", "how", "leak μ", "odds", "checked")
+SPARE_OF_VIOLATION = (*SPARE[:-2], "checked")
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -45,7 +48,10 @@ def summary(
     other = [one for one in result.findings if one.sentence not in why]
     names = ", ".join(one.code.replace("_", " ") for one in other if one.code not in BESIDE)
     also += [f"{names}: -v"] * bool(names)
-    rows += [("also", sentence(text)) for text in also]
+    rows.append(("also", " ".join([*map(sentence, also[:1]), *_left(len(also) - 1)])))
+    rows = [one for one in rows if one[1]]
+    for name in SPARE_OF_VIOLATION if result.verdict == "violation" else SPARE:
+        rows = rows if len(rows) <= ROWS else [one for one in rows if one[0] != name]
     untried = number_of(sum(not one.tried for one in attack_classes(result)), "kind")
     last = "No proof that nothing leaks"
     if result.verdict == "no_violation":
@@ -53,7 +59,11 @@ def summary(
     elif (result.bound.epsilon or 0.0) > 0:
         last = "A lower bound for these attacks only"
     last = f"{last}; {untried} of attack not tried. More: -v"
-    return lay_out(_headline(result), rows, last, code=code, width=width, most=sys.maxsize)
+    return lay_out(_headline(result), rows, last, code=code, width=width)
+
+
+def _left(count: int) -> list[str]:
+    return [f"And {count} more: -v."] if count > 0 else []
 
 
 def _headline(result: AuditResult) -> str:
@@ -74,6 +84,11 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
         yield "leak μ", f"≥ {mu:<9} guarantee {other}"
     yield from odds
     yield "reason", _why(result)
+    if result.verdict == "no_violation" and (use := result.use) is not None:
+        yield (
+            "missed",
+            f"leaks by other rules, or in under {math.ceil(100 * use.share)}% of replies",
+        )
     yield "checked", " · ".join(_checks(result, seconds))
     yield "stored", result.reused.strip()
     if result.verdict == "violation":
@@ -119,17 +134,12 @@ def _why(result: AuditResult) -> str:
     if result.verdict == "violation":
         return "" if (result.bound.epsilon or 0.0) > claim.epsilon else sentence(first)
     if result.verdict == "inconclusive":
-        left = len(result.sentences) - 1
-        rest = f" {left} more: -v." if left else ""
         first = first.partition("; ")[0].rstrip(".:")
-        return f"{(result.reason or '').replace('_', ' ')}: {first}.{rest}"
+        return f"{(result.reason or '').replace('_', ' ')}: {first}."
     if use is not None:
+        least = math.ceil(100 * use.change) / 100
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
-        return (
-            f"{kind}no reading changed its rate by {math.ceil(100 * use.change) / 100:g} or more; "
-            f"a leak by a rule that none follows, or in under {math.ceil(100 * use.share)}% of "
-            "replies, would be missed"
-        )
+        return f"{kind}no rate of a reading changed by {least:g} or more"
     return sentence(first)
 
 

@@ -20,6 +20,7 @@ from leakbound.auditing.result.sentences import (
     system_name,
     verdict_words,
 )
+from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.words import (
     KINDS,
     LIMITS,
@@ -50,6 +51,7 @@ LIMITS_OF_ONE_RUN = (
     "A bound of one run assumes that each canary was planted by a fair coin of its own, and that "
     "nothing but the answers told the coins.",
 )
+REMEDY = ("What leaked", "What to change", "Then check")
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
@@ -205,6 +207,7 @@ def all_sentences(result: AuditResult) -> str:
     if result.channels:
         table = align(CHANNEL_HEAD, *map(channel_row, result.channels))
         lines += [f"  {line}" for line in (*table.splitlines(), channels_sentence(result))]
+    lines += [f"  {sentence(one)}" for one in result.beside if one not in " ".join(lines)]
     lines += [f"  Warning: {warning}" for warning in result.warnings]
     lines += [f"  Tried: {setup_sentence(result)}"]
     lines += [f"  {checked}"] if (checked := check_sentence(result)) else []
@@ -214,6 +217,11 @@ def all_sentences(result: AuditResult) -> str:
             f"  {unparsable} of {answers} answers could not be read; they count as no answer."
         ]
     lines += [f"  {attacks_sentence(result)}"]
+    if result.verdict == "violation":
+        lines += [f"  {name}: {text}" for name, text in zip(REMEDY, remedy(result), strict=True)]
+    elif result.verdict == "inconclusive" and (step := next_step(result)):
+        lines += [f"  Next: {step}"]
+    lines += [] if (staged := steps_of(result)) is None or not staged.law else [f"  {staged.law}"]
     lines += ["  Not shown: that no other attack does better. See the report for all limits."]
     return "\n".join(lines)
 
