@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "examples" / "audit.ipynb"
 PAGE = ROOT / "docs" / "notebook.md"
-SHOWN = ("text/html", "text/plain")
+SHOWN = ("text/html", "image/png", "text/plain")
 ABOUT = (
     "<!-- Made of examples/audit.ipynb by `make notebook`. -->\n\n"
     "This page shows the notebook `examples/audit.ipynb` with its outputs."
@@ -58,6 +58,8 @@ def _output(output: Any) -> str:
         return f"```text\n{output.text.rstrip()}\n```"
     kind = next(one for one in SHOWN if one in output.data)
     text = output.data[kind]
+    if kind == "image/png":
+        return f'<img alt="bounds of the audit beside its claim" src="data:{kind};base64,{text.strip()}">'
     return " ".join(text.split()) if kind == "text/html" else f"```text\n{text}\n```"
 
 

@@ -30,11 +30,18 @@ def outputs(path: Path) -> list[str]:
     return [re.sub(r"(\d)\.\d+", r"\1", " ".join(RUN.sub("", one).split())) for one in texts]
 
 
-def test_the_notebook_shows_an_audit_trials_a_comparison_influence_and_gates() -> None:
+def test_ten_cells_show_what_a_reviewer_of_a_paper_would_run() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert len(cells) == 10
+    code = "\n".join(text_of(cell["source"]) for cell in cells)
+    for call in ("pd.DataFrame(", ".audit(", ".epsilon", ".to_frame()", ".plot()", ".bounds(",
+                 ".compare(", ".influence(", "compare_scores("):  # fmt: skip
+        assert call in code, call
     shown = "\n".join(outputs(NOTEBOOK))
-    for words in ("VIOLATION: helpdesk", "NO VIOLATION: noisy", "canary in:", "2 runs compared",
-                  "Influence of 1 context", "PASSED: noisy", "pairs, "):  # fmt: skip
+    for words in ("VIOLATION: helpdesk", "2 runs compared", "Influence of 1 context", "pairs, ",
+                  "violation with epsilon at least 2", "McNemar's exact test"):  # fmt: skip
         assert words in shown, words
+    assert [one for one in cells[5]["outputs"] if "image/png" in one["data"]]
 
 
 def test_the_notebook_holds_no_path_and_loads_nothing() -> None:
