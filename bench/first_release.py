@@ -35,7 +35,7 @@ COMMANDS = {  # "{release}": the side's package; "{folder}": an empty folder of 
     ),
     "influence, n-grams of 8": (
         "influence", "--model", "pocket", "--context", "{root}/examples/note.txt",
-        "--query", "What is the door code of Marta?", "--ngram", "8",
+        "{question}", "What is the door code of Marta?", "--ngram", "8",
     ),
     "reproduce contextleak/table1": ("reproduce", "contextleak/table1", "--quick"),
 }  # fmt: skip
@@ -43,7 +43,8 @@ COMMANDS = {  # "{release}": the side's package; "{folder}": an empty folder of 
 
 def arguments(words: tuple[str, ...], release: str, root: Path) -> list[str]:
     """The words of one side's interpreter."""
-    filled = [word.format(release=release, root=root) for word in words]
+    question = "--question" if release == "leakbound" else "--query"
+    filled = [word.format(release=release, root=root, question=question) for word in words]
     return [sys.executable, *(filled if words[0] == "-c" else ["-m", release, *filled])]
 
 

@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
             "influence",
             "--context",
             "examples/note.txt",
-            "--query",
+            "--question",
             QUESTION,
             "--ngram",
             "1,8",

@@ -76,14 +76,16 @@ def bounds_plot(estimates: Iterable[Any], claim: float | None, axes: Any) -> Any
         for one in estimates
         if one.kind == "lower_bound" and one.epsilon is not None
     }
-    axes = pyplot.subplots(layout="constrained")[1] if axes is None else axes
+    if axes is None:
+        size = 6.4, 1.2 + 0.4 * len(bounds)  # inches
+        axes = pyplot.subplots(figsize=size, layout="constrained")[1]
     known = [one for one in (*bounds.values(), claim or 0.0, 1.0) if math.isfinite(one)]
-    bars = axes.barh(list(bounds), [min(one, 1.2 * max(known)) for one in bounds.values()])
+    bars = axes.barh(list(bounds), [min(one, 1.2 * max(known)) for one in bounds.values()], 0.6)
     axes.bar_label(bars, [_down(one) for one in bounds.values()], padding=3)
     axes.margins(x=0.12)
     if claim is not None:
         axes.axvline(claim, color="black", ls="--", label=f"claim: ε = {claim:g}")
-        axes.legend()
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
     axes.set_xlabel("ε at least")
     axes.invert_yaxis()
     return axes

@@ -109,7 +109,7 @@ def test_findings_are_said_or_named() -> None:
                 Finding("noise_misfit", RECORD.sentences[0]))  # fmt: skip
     text = summary(RECORD.model_copy(update={"findings": findings}))
     assert [line.split(maxsplit=1)[1] for line in text.splitlines() if line[3:7] == "also"] == [
-        "It refuses all. And 1 more: -v."
+        "It refuses all."
     ]
     assert len(text.splitlines()) == 7
 

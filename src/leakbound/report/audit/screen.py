@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 BAR = 20
 ROWS = MOST - 2  # between headline and last line
 # Rows that -v has, in the order in which they leave a full screen; of a violation, its odds stay.
-SPARE = ("", "stored", "then", "how", "leak μ", "odds", "checked")
-SPARE_OF_VIOLATION = (*SPARE[:-2], "checked")
+SPARE = ("", "stored", "then", "noted", "how", "leak μ", "odds", "law", "checked")
+SPARE_OF_VIOLATION = (*SPARE[:-3], "checked", "law")
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -47,8 +47,8 @@ def summary(
     also = [one for one in (*result.beside, *result.warnings) if one not in why]
     other = [one for one in result.findings if one.sentence not in why]
     names = ", ".join(one.code.replace("_", " ") for one in other if one.code not in BESIDE)
-    also += [f"{names}: -v"] * bool(names)
     rows.append(("also", " ".join([*map(sentence, also[:1]), *_left(len(also) - 1)])))
+    rows.append(("noted", names))
     rows = [one for one in rows if one[1]]
     for name in SPARE_OF_VIOLATION if result.verdict == "violation" else SPARE:
         rows = rows if len(rows) <= ROWS else [one for one in rows if one[0] != name]
@@ -76,7 +76,8 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
     bound, claim, guarantee = result.bound, result.claim, result.guarantee
     yield from _attacker(result)
     notes = notes_of(replace(subject_of(result), claim_source="unknown"))
-    notes += f" ({DEFAULT})" if result.claim_source == "default" else ""
+    if result.claim_source == "default":
+        notes = f"{notes[:-1]}; default)" if notes else f" ({DEFAULT})"
     leak, *odds = leak_rows(bound.epsilon, claim.epsilon, notes=notes)
     yield leak
     if (stated := guarantee.mu) is not None:
