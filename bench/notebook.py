@@ -59,7 +59,7 @@ def _output(output: Any) -> str:
     kind = next(one for one in SHOWN if one in output.data)
     text = output.data[kind]
     if kind == "image/png":
-        return f'<img alt="bounds of the audit beside its claim" src="data:{kind};base64,{text.strip()}">'
+        return f'<img alt="bounds beside the claim" src="data:{kind};base64,{text.strip()}">'
     return " ".join(text.split()) if kind == "text/html" else f"```text\n{text}\n```"
 
 

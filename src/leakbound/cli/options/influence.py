@@ -97,8 +97,7 @@ unit_options = together(
 )
 preset_option = option(
     "--preset",
-    "options of a paper, in a bundle: its sampling; the record shows it, and other options "
-    "must not contradict it",
+    "options of a paper, in a bundle: its sampling; no other option may contradict it",
     click.Choice(list(PRESETS)),
 )
 

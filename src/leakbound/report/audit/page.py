@@ -185,8 +185,12 @@ def rates_figure(result: AuditResult) -> str:
     hit, alarm = rates["tpr"], rates["fpr"]
     low, high = hit.limits
     left, right = alarm.limits
-    axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
-    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label="observed, with intervals")
+    label = "observed, with intervals"
+    if low <= 0 and high >= 1 and left <= 0 and right >= 1:
+        label = "observed; no interval after an early end"
+    else:
+        axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
+    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label=label)
     _unit_square(axes, 0.02)
     return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
 
@@ -224,8 +228,8 @@ PROFILE = (
 
 
 RATES = (
-    "How often the attack said that the canary was there, where it was and where it was not, with "
-    "intervals. Inside the shaded region is what a system within the claim can show; a rectangle "
+    "Hits and false alarms. How often the attack said that the canary was there, where it was and "
+    "where it was not. The shaded region is what the claim allows; a point whose interval lies "
     "outside of it is evidence against the claim."
 )
 OVERVIEW = (
