@@ -81,7 +81,8 @@ def bounds_plot(estimates: Iterable[Any], claim: float | None, axes: Any) -> Any
         axes = pyplot.subplots(figsize=size, layout="constrained")[1]
     known = [one for one in (*bounds.values(), claim or 0.0, 1.0) if math.isfinite(one)]
     bars = axes.barh(list(bounds), [min(one, 1.2 * max(known)) for one in bounds.values()], 0.6)
-    axes.bar_label(bars, [_down(one) for one in bounds.values()], padding=3)
+    cut = [math.floor(100 * one) / 100 if math.isfinite(one) else one for one in bounds.values()]
+    axes.bar_label(bars, ["∞" if math.isinf(one) else f"{one:.2f}" for one in cut], padding=3)
     axes.margins(x=0.12)
     if claim is not None:
         axes.axvline(claim, color="black", ls="--", label=f"claim: ε = {claim:g}")
@@ -89,10 +90,6 @@ def bounds_plot(estimates: Iterable[Any], claim: float | None, axes: Any) -> Any
     axes.set_xlabel("ε at least")
     axes.invert_yaxis()
     return axes
-
-
-def _down(bound: float) -> str:
-    return "∞" if math.isinf(bound) else f"{math.floor(100 * bound) / 100:.2f}"  # never up
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:

@@ -57,8 +57,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _is_value(word: str) -> bool:
-    """Whether a word after an option is its value, and not the next word of a sentence."""
+def _is_value(word: str) -> bool:  # and not the next word of a sentence
     named = {one for catalogue in COMPONENTS.values() for one in catalogue.usable}
     chosen = {one for group in GROUPS.values() for field in group.model_fields.values()
               for part in (field.annotation, *get_args(field.annotation))

@@ -25,16 +25,16 @@ DEFAULT = "default; state yours: --epsilon"
 
 def lay_out(
     headline: str, rows: Iterable[tuple[str, str]], last: str, *, code: int | None = None,
-    width: int = WIDTH, most: int = MOST,
+    width: int = WIDTH,
 ) -> str:  # fmt: skip
-    """At most `most` lines on a screen of full width: the longest texts lose what is more."""
+    """At most seven lines on a screen of full width: the longest texts lose what is more."""
     width = max(LEAST, min(width, WIDTH))
     room = WIDTH if code is None else WIDTH - len(f"  exit {code}")
-    if most == MOST and width == WIDTH:
+    if width == WIDTH:
         headline = _shorten(headline, room)
     filled = [_head(headline, code, width), *(_row(*row, width) for row in rows if row[1])]
     lines = [one.splitlines() for one in (*filled, _fill(last, width, "   ", "   "))]
-    while width == WIDTH and sum(map(len, lines)) > most and max(map(len, lines)) > 1:
+    while width == WIDTH and sum(map(len, lines)) > MOST and max(map(len, lines)) > 1:
         longest = max(reversed(lines), key=len)
         rest = longest.pop()
         longest[-1] = _shorten(f"{longest[-1]} {rest.strip()}", WIDTH)

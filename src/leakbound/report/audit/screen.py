@@ -47,7 +47,8 @@ def summary(
     also = [one for one in (*result.beside, *result.warnings) if one not in why]
     other = [one for one in result.findings if one.sentence not in why]
     names = ", ".join(one.code.replace("_", " ") for one in other if one.code not in BESIDE)
-    rows.append(("also", " ".join([*map(sentence, also[:1]), *_left(len(also) - 1)])))
+    more = [f"And {len(also) - 1} more: -v."] if len(also) > 1 else []
+    rows.append(("also", " ".join([*map(sentence, also[:1]), *more])))
     rows.append(("noted", names))
     rows = [one for one in rows if one[1]]
     for name in SPARE_OF_VIOLATION if result.verdict == "violation" else SPARE:
@@ -60,10 +61,6 @@ def summary(
         last = "A lower bound for these attacks only"
     last = f"{last}; {untried} of attack not tried. More: -v"
     return lay_out(_headline(result), rows, last, code=code, width=width)
-
-
-def _left(count: int) -> list[str]:
-    return [f"And {count} more: -v."] if count > 0 else []
 
 
 def _headline(result: AuditResult) -> str:

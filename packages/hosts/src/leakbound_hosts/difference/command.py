@@ -54,15 +54,9 @@ KINDS = f"CSV, JSON lines, inspect_ai, {', '.join(FORMATS)}"
     0.95,
 )
 def command(
-    first: Path,
-    second: Path,
-    paired: bool | None,
-    look_often: bool,
-    metrics: tuple[str, ...],
-    id_field: str,
-    effect: float | None,
-    confidence: float,
-) -> int:
+    first: Path, second: Path, paired: bool | None, look_often: bool, metrics: tuple[str, ...],
+    id_field: str, effect: float | None, confidence: float,
+) -> int:  # fmt: skip
     """Test whether two runs of an evaluation really differ. A and B are files with a score from 0
     to 1 for each sample: CSV, JSON lines, or what inspect_ai, lm-eval, garak, promptfoo or
     deepeval wrote.

@@ -52,18 +52,10 @@ METRICS: dict[str, tuple[str, Callable[[WatchEntry], float]]] = {
 @endpoint_options
 @local_options
 def command(
-    config: str,
-    state: Path,
-    out: Path,
-    runs_a_year: int,
-    alarms: float,
-    accept: bool,
-    prometheus: Path | None,
-    rate: float | None,
-    disposable_store: bool,
-    endpoint: Endpoint,
+    config: str, state: Path, out: Path, runs_a_year: int, alarms: float, accept: bool,
+    prometheus: Path | None, rate: float | None, disposable_store: bool, endpoint: Endpoint,
     local: Local,
-) -> int:
+) -> int:  # fmt: skip
     """Audit once more by CONFIG (a file of `leakbound init`), and decide over all runs of a year.
 
     Run it from cron or a timer. Each run asks fresh pairs, and its e-value multiplies those of the

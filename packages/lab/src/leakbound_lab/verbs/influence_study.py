@@ -66,20 +66,10 @@ BUNDLED = 8
 @option("--factkb-model", "folder of a sequence classifier of two classes, for FactKB")
 @option("--out", "folder to write into [default: influence-NAME]", PATH)
 def command(
-    name: str,
-    models: tuple[str, ...],
-    file: Path | None,
-    question: str,
-    limit: int | None,
-    values: str,
-    lam: float,
-    temperature: float,
-    bertscore_model: str | None,
-    factkb_model: str | None,
-    out: Path | None,
-    local: Local,
-    **flags: object,
-) -> int:
+    name: str, models: tuple[str, ...], file: Path | None, question: str, limit: int | None,
+    values: str, lam: float, temperature: float, bertscore_model: str | None,
+    factkb_model: str | None, out: Path | None, local: Local, **flags: object,
+) -> int:  # fmt: skip
     """Measure how context influence and the utility of responses change with one factor: means over
     contexts, 95 % intervals.
 

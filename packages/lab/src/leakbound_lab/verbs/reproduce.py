@@ -100,23 +100,11 @@ USUAL = Scale()
     Path("reproduced"),
 )
 def command(
-    names: tuple[str, ...],
-    listed: bool,
-    every: bool,
-    html: Path | None,
-    models: tuple[str, ...],
-    data: str | None,
-    labels: str | None,
-    task: str | None,
-    data_dir: str | None,
-    embedder: str | None,
-    judge_model: str | None,
-    seeds: tuple[int, ...],
-    quick: bool,
-    endpoint: Endpoint,
-    out: Path,
-    **sizes: int | None,
-) -> int:
+    names: tuple[str, ...], listed: bool, every: bool, html: Path | None, models: tuple[str, ...],
+    data: str | None, labels: str | None, task: str | None, data_dir: str | None,
+    embedder: str | None, judge_model: str | None, seeds: tuple[int, ...], quick: bool,
+    endpoint: Endpoint, out: Path, **sizes: int | None,
+) -> int:  # fmt: skip
     """Run tables or figures of papers by name, or all of them: what the paper prints beside what is
     measured here, what differs, and whether the paper's claim is shown.
 

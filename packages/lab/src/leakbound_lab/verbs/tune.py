@@ -45,22 +45,11 @@ from leakbound_lab.tuning.reflect import TOKENS
 @option("--force", "overwrite an existing file", bool)
 @option("--out", "folder to write into: the queries that were tried", PATH, Path("runs"))
 def command(
-    sources: tuple[str, ...],
-    config: str | None,
-    assignments: tuple[str, ...],
-    start: str,
-    max_calls: int,
-    pilot_pairs: int,
-    reflection_model: str | None,
-    reflection_tokens: int,
-    save: Path,
-    force: bool,
-    out: Path,
-    rate: float | None,
-    disposable_store: bool,
-    endpoint: Endpoint,
-    **flags: object,
-) -> int:
+    sources: tuple[str, ...], config: str | None, assignments: tuple[str, ...], start: str,
+    max_calls: int, pilot_pairs: int, reflection_model: str | None, reflection_tokens: int,
+    save: Path, force: bool, out: Path, rate: float | None, disposable_store: bool,
+    endpoint: Endpoint, **flags: object,
+) -> int:  # fmt: skip
     """Search for a better query: takes the options of `audit`, and leaves a file for its
     --config.
 

@@ -92,19 +92,10 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
 @option("--redact", "write no text of contexts, queries and responses", bool)
 @option("--out", "folder to write into", PATH, Path("influence"))
 def command(
-    models: tuple[str, ...],
-    files: tuple[Path, ...],
-    text: str | None,
-    question: str,
-    response: str | None,
-    out: Path,
-    redact: bool,
-    endpoint: Endpoint,
-    local: Local,
-    ray: str | None,
-    workers: int | None,
-    **flags: Any,
-) -> int:
+    models: tuple[str, ...], files: tuple[Path, ...], text: str | None, question: str,
+    response: str | None, out: Path, redact: bool, endpoint: Endpoint, local: Local,
+    ray: str | None, workers: int | None, **flags: Any,
+) -> int:  # fmt: skip
     """Measure how each span of a context moved each token of a response, and write heat map, table
     and arrays.
 

@@ -52,16 +52,10 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 )
 @option("--fresh", "collect again, even if a run of the same audit exists", bool)
 def command(
-    sources: tuple[str, ...],
-    config: str | None,
-    assignments: tuple[str, ...],
-    collecting: CollectOptions,
-    fresh: bool,
-    debug: bool,
-    endpoint: Endpoint,
-    local: Local,
+    sources: tuple[str, ...], config: str | None, assignments: tuple[str, ...],
+    collecting: CollectOptions, fresh: bool, debug: bool, endpoint: Endpoint, local: Local,
     **flags: object,
-) -> int:
+) -> int:  # fmt: skip
     """Audit one system: paired trials with and without a canary, a bound, a verdict on the claim.
 
     ROWS is a file of rows (as --data), SYSTEM an object such as app.py:answer or app.rag:answer (as

@@ -87,15 +87,9 @@ LEAKS: dict[Leak, str] = {
     bool,
 )
 def command(
-    sources: tuple[str, ...],
-    config: str | None,
-    assignments: tuple[str, ...],
-    endpoint: Endpoint,
-    local: Local,
-    collecting: CollectOptions,
-    commit: bool,
-    **flags: object,
-) -> int:
+    sources: tuple[str, ...], config: str | None, assignments: tuple[str, ...], endpoint: Endpoint,
+    local: Local, collecting: CollectOptions, commit: bool, **flags: object,
+) -> int:  # fmt: skip
     """What an audit will cost and can show.
 
     Accepts the options of `audit`; makes no model calls.

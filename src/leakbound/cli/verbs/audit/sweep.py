@@ -71,25 +71,12 @@ from leakbound.sweeping.record import FILE as RECORD
 @cluster_options
 @option("--out", "folder to write into: the runs", PATH, Path("sweep"))
 def command(
-    sources: tuple[str, ...],
-    config: str | None,
-    assignments: tuple[str, ...],
-    grids: tuple[str, ...],
-    repeats: int,
-    queries: int,
-    skip_invalid: bool,
-    figures: tuple[str, ...],
-    cache: Path | None,
-    shard: tuple[int, int] | None,
-    ray: str | None,
-    workers: int | None,
-    out: Path,
-    rate: float | None,
-    disposable_store: bool,
-    endpoint: Endpoint,
-    local: Local,
-    **flags: object,
-) -> int:
+    sources: tuple[str, ...], config: str | None, assignments: tuple[str, ...],
+    grids: tuple[str, ...], repeats: int, queries: int, skip_invalid: bool,
+    figures: tuple[str, ...], cache: Path | None, shard: tuple[int, int] | None, ray: str | None,
+    workers: int | None, out: Path, rate: float | None, disposable_store: bool, endpoint: Endpoint,
+    local: Local, **flags: object,
+) -> int:  # fmt: skip
     """Audit every combination of a grid. Points that differ only in noise or in statistics share
     their model calls.
 

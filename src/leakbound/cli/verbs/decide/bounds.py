@@ -81,22 +81,11 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @option("--member-field", "field that says who was in", default="member")
 @option("--pair-field", "field that names the pair", default="pair")
 def command(
-    files: tuple[Path, ...],
-    design: ScoreDesign | None,
-    delta: float,
-    confidence: float,
-    threshold: str | None,
-    epsilon: float | None,
-    claim: str | None,
-    estimator: DecidingName | None,
-    control_scores: Path | None,
-    in_order: bool,
-    seed: int,
-    lower_is_member: bool,
-    score_field: str,
-    member_field: str,
-    pair_field: str,
-) -> int:
+    files: tuple[Path, ...], design: ScoreDesign | None, delta: float, confidence: float,
+    threshold: str | None, epsilon: float | None, claim: str | None, estimator: DecidingName | None,
+    control_scores: Path | None, in_order: bool, seed: int, lower_is_member: bool, score_field: str,
+    member_field: str, pair_field: str,
+) -> int:  # fmt: skip
     """Bounds from scores of any membership inference tool: FILES are one CSV or JSONL file with the
     columns score and member, or two with the column score, that of the members first; or the folder
     of a finished audit, whose trials are scored again from what is stored.

@@ -41,17 +41,10 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
 @option("--junit", "JUnit XML file to write", FILE, name="target")
 @option("--sarif", "SARIF 2.1.0 file to write, for code scanning", FILE, name="sarif_file")
 def command(
-    runs: tuple[Path, ...],
-    max_epsilon: float,
-    min_power: float | None,
-    factor: float,
-    accuracy: float | None,
-    require: str | None,
-    max_delta: float,
-    html: Path | None,
-    target: Path | None,
-    sarif_file: Path | None,
-) -> int:
+    runs: tuple[Path, ...], max_epsilon: float, min_power: float | None, factor: float,
+    accuracy: float | None, require: str | None, max_delta: float, html: Path | None,
+    target: Path | None, sarif_file: Path | None,
+) -> int:  # fmt: skip
     """Pass or fail finished runs (folders, folders of runs, or record.json files), with a one-line
     reason for each.
 

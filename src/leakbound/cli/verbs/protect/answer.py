@@ -178,19 +178,10 @@ def open_private(
 @reply_options
 @click.argument("query")
 def command(
-    config: str | None,
-    assignments: tuple[str, ...],
-    budget: float | None,
-    ledger: str,
-    longest_query: int,
-    reply_after: str | None,
-    longest_row: int | None,
-    query: str,
-    endpoint: Endpoint,
-    local: Local,
-    accounts: Accounts,
-    **flags: object,
-) -> int:
+    config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: str,
+    longest_query: int, reply_after: str | None, longest_row: int | None, query: str,
+    endpoint: Endpoint, local: Local, accounts: Accounts, **flags: object,
+) -> int:  # fmt: skip
     """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
     error.
 

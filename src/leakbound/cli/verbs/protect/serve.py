@@ -141,29 +141,12 @@ _serving_options = together(
 @reply_options
 @_serving_options
 def command(
-    config: str | None,
-    assignments: tuple[str, ...],
-    budget: float | None,
-    host: str,
-    port: int,
-    tenants: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    behind_proxy: bool,
-    reply_after: str | None,
-    by_content: bool,
-    longest_row: int | None,
-    longest_request: int,
-    request_timeout: float,
-    state: Path | None,
-    ignored: tuple[str, ...],
-    endpoint: Endpoint,
-    local: Local,
-    accounts: Accounts,
-    ledger: str,
-    longest_query: int,
-    **flags: object,
-) -> int:
+    config: str | None, assignments: tuple[str, ...], budget: float | None, host: str, port: int,
+    tenants: Path | None, tls_cert: Path | None, tls_key: Path | None, behind_proxy: bool,
+    reply_after: str | None, by_content: bool, longest_row: int | None, longest_request: int,
+    request_timeout: float, state: Path | None, ignored: tuple[str, ...], endpoint: Endpoint,
+    local: Local, accounts: Accounts, ledger: str, longest_query: int, **flags: object,
+) -> int:  # fmt: skip
     """Answer queries from the private rows over HTTP, as the OpenAI API: /v1/chat/completions,
     /v1/completions, /v1/responses, /v1/models.
 

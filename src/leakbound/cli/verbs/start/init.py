@@ -114,15 +114,9 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
 @option("--key-env", "environment variable that holds the key, of URL", metavar="NAME")
 @option("--insecure", "allow plain http to other machines", bool)
 def command(
-    sources: tuple[str, ...],
-    out: Path,
-    force: bool,
-    body: str | None,
-    answer: str | None,
-    key_env: str | None,
-    insecure: bool,
-    **given: object,
-) -> int:
+    sources: tuple[str, ...], out: Path, force: bool, body: str | None, answer: str | None,
+    key_env: str | None, insecure: bool, **given: object,
+) -> int:  # fmt: skip
     """Look at ROWS (a file) and at a SYSTEM (python:FILE:OBJECT, http:FILE), a MODEL, or a URL,
     and write a commented configuration, the plan of its audit and the next command.
 
