@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 
 SYSTEMS = (
-    "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
-    "arrow beyond the claim is a violation."
+    "Bounds beside claims. What each system was shown to leak at least, what was claimed, and what "
+    "is guaranteed. An arrow beyond the claim is a violation."
 )
 NAME = 20  # characters of a line of a name in a figure
 
