@@ -268,7 +268,7 @@ def test_what_cannot_be_audited_is_refused_in_a_sentence(tmp_path: Path) -> None
         run(NoPlant(), tmp_path)
     with pytest.raises(TargetError, match="has no open_tenant"):
         run(NearestStore(), tmp_path)
-    with pytest.raises(UsageError, match="add design tenants"):
+    with pytest.raises(UsageError, match='add design="tenants"'):
         leakbound.audit(system=Desk(), out=tmp_path)
     with pytest.raises(UsageError, match="adds records to the store"):
         run(Desk(), tmp_path, calls=None)
