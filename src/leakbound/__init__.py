@@ -6,9 +6,9 @@ Importing this loads nothing heavy; each public name is loaded when it is first 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from leakbound._sources import import_when_used
 from leakbound._version import __version__
 
 if TYPE_CHECKING:
@@ -47,28 +47,6 @@ if TYPE_CHECKING:
     from leakbound.serving.ledger import Ledger
     from leakbound.tasks import Example, Query, Task
 
-_API = (
-    "AuditResult", "answer", "audit", "audit_async", "audit_log", "bounds", "compare", "gate",
-    "influence", "load_result", "plan", "probe", "sweep", "verify",
-)  # fmt: skip
-_HOMES = {
-    **dict.fromkeys(_API, "leakbound.api"),
-    **dict.fromkeys(("AuditSpec", "Claim"), "leakbound.auditing"),
-    **dict.fromkeys(("Example", "Query", "Task"), "leakbound.tasks"),
-    **dict.fromkeys(
-        ("FewShot", "PromptDefense", "ReportNoisyMax", "ZeroShot"), "leakbound.mechanisms"
-    ),
-    **dict.fromkeys(("Scripted", "open_model"), "leakbound.models"),
-    **dict.fromkeys(
-        ("ApproxDP", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "ZCDP", "calibrate_gaussian"),
-        "leakbound.privacy",
-    ),
-    "Attack": "leakbound.attacks",
-    "Ledger": "leakbound.serving.ledger",
-    "LeakboundError": "leakbound.errors",
-    "PrivateICL": "leakbound.serving",
-}
-_MODULES = ("canaries", "estimators", "mechanisms", "queries", "scores", "systems")
 __all__ = [
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
     "Guarantee", "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP",
@@ -79,15 +57,4 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not TYPE_CHECKING:  # a type checker that saw this would believe that every name exists
-
-    def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return importlib.import_module(f"leakbound.{name}")
-        if name not in _HOMES:
-            raise AttributeError(f"module 'leakbound' has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+import_when_used(__name__)

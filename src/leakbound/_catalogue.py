@@ -94,9 +94,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
 
     @cached_property
     def problems(self) -> dict[str, str]:
-        """What is wrong with entry points, as a sentence by name: the name is one of this package,
-        or it leads to no class that can be imported.
-        """
+        """What is wrong with entry points, by name: it is taken, or leads to no class."""
         found = {name: self._ignored(name) for name in self._entries if name in self._own}
         for name in self._entries.keys() - self._own.keys():
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TypeVar
 
@@ -110,6 +111,13 @@ def count(name: str, value: int, low: int = 0, most: float = MOST) -> int:
     if value > most:
         raise UsageError(f"{name} is {value!r}; it must be at most {most:g}.")
     return int(value)
+
+
+def one_of(name: str, value: object, known: Sequence[object]) -> None:
+    """One of a few names."""
+    if value not in known:
+        listed = f"{', '.join(map(str, known[:-1]))} or {known[-1]}"
+        raise UsageError(f"{name} is {value!r}; it must be {listed}.")
 
 
 def whole(name: str, value: object, low: int = 1, most: float = math.inf) -> None:

@@ -38,7 +38,5 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
 
 def cache_folder(kind: str) -> Path:
-    """Where what can be computed again is kept between runs; a user without a home folder is a
-    RuntimeError.
-    """
+    """Where what can be computed again is kept; a RuntimeError without a home folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakbound" / kind

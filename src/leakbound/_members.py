@@ -60,8 +60,7 @@ def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
 def require_stated(
     what: str, thing: object, facts: Mapping[str, object], beside: Collection[str]
 ) -> None:
-    """Refuse an object that inherits one of `facts`, with another value than that, and overrides
-    code which it describes."""
+    """Refuse an object that inherits one of `facts` and overrides code which it describes."""
     kind = type(thing).__name__
     for member, least in facts.items():
         if getattr(thing, member) != least and not holds_for(thing, member, {*beside, *facts}):
@@ -89,11 +88,8 @@ LOOKUPS = ("__getattr__", "__getattribute__")  # they answer for any name
 
 
 def holds_for(thing: object, member: str, beside: Collection[str]) -> bool:
-    """Does an object's own class state a member?
-
-    The class that states it does not know what the object's other classes make anew, in whatever
-    order they stand: any name but those of `beside`, of its own fields and of new ones.
-    """
+    """Does an object's own class state a member? It does not know what other classes of the object
+    make anew: any name but those of `beside`, its own fields and new ones."""
     kinds, held = type(thing).__mro__, getattr(thing, "__dict__", {})
     fields = [kind for kind in kinds if "__dataclass_fields__" in vars(kind)]
     fields = [kind for kind in fields if member in vars(kind).get("__annotations__", {})]

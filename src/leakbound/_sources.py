@@ -1,9 +1,10 @@
-"""What code is made of: its files, and what no file tells of an object."""
+"""What code is made of; and names that are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import inspect
 import os
 import sys
@@ -12,9 +13,10 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 from leakbound._version import BEGAN
 
@@ -40,12 +42,8 @@ def package_root(file: Path) -> Path:
 
 
 def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
-    """A Python file, and what it imports from its own folders, directly or not.
-
-    Nothing is run: imports are read from the text, also those within functions. Modules that are
-    loaded by a name made at run time are not seen, nor are installed packages and data files; of a
-    system that is installed itself, its own package is.
-    """
+    """A Python file and what it imports from its own folders, directly or not, as its text says: no
+    names made at run time or data files, and of an installed system its own package alone."""
     first = file.resolve()
     folders = tuple(root.resolve() for root in roots) or (package_root(first),)
     found, open_files = {first, *_packages(first, folders[0])}, [first]
@@ -111,12 +109,8 @@ def _modules(bases: tuple[Path, ...], dotted: str) -> Iterator[Path]:
 
 
 def code_of(thing: object, whole: bool = True) -> str:
-    """A hash of the file of a function or class, of what it imports where `whole`, and of its place
-    there.
-
-    "" for what more than its text decides: what holds values, or is made in a function, and a class
-    that no file defines, or that another one of its name has replaced there.
-    """
+    """A hash of the file of a function or class, of its place and (`whole`) of what it imports; ""
+    where more than a text decides: a made or replaced class, or one that no file defines."""
     if isinstance(thing, FunctionType):
         if thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__:
             return ""
@@ -203,3 +197,38 @@ def _is_installed(kind: type) -> bool:
         file = Path(inspect.getsourcefile(kind) or "/").resolve()
         return any(file.is_relative_to(one) for one in INSTALLED)
     return False
+
+
+class _Face(ModuleType):
+    """A package that has the names that it imports under TYPE_CHECKING, which a checker sees."""
+
+    @cached_property
+    def _homes(self) -> dict[str, str]:
+        """The module that has each name."""
+        loader: Any = self.__spec__ and self.__spec__.loader
+        nodes = ast.walk(ast.parse(loader.get_source(self.__name__)))
+        imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+        return {one.name: str(node.module) for node in imports for one in node.names}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._homes:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        home = self._homes[name]
+        if home == self.__name__:  # a module of this package
+            return importlib.import_module(f"{home}.{name}")
+        found = getattr(importlib.import_module(home), name)
+        super().__setattr__(name, found)
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Of one name, `compose` is the function, and not the module that has it."""
+        if name not in self.__dict__.get("__all__", ()) or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.__dict__.get("__all__", ())})
+
+
+def import_when_used(package: str) -> None:
+    """Import the names of a package when they are first used, and not with the package."""
+    sys.modules[package].__class__ = _Face

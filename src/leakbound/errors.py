@@ -48,10 +48,7 @@ class TargetError(LeakboundError):
 
 
 class Refused(TargetError):
-    """An endpoint answered, and will not do what was asked; trying again is of no use.
-
-    `status` is the HTTP status.
-    """
+    """An endpoint answered with an HTTP status, and trying again is of no use."""
 
     def __init__(self, sentence: str, status: int = 0) -> None:
         super().__init__(sentence)
@@ -71,9 +68,7 @@ class Interrupted(LeakboundError):
 
 
 class LimitReached(Interrupted):
-    """A limit on money or time that the user has set stopped the run; the same command
-    resumes.
-    """
+    """A limit on money or time that the user has set; the same command resumes."""
 
 
 class IgnoredEntryPoint(UserWarning):

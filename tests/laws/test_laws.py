@@ -72,9 +72,28 @@ def test_the_list_of_commands_imports_no_part_of_an_audit() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == (
-        "['leakbound._files', 'leakbound._version', 'leakbound.cli', 'leakbound.cli.main', "
-        "'leakbound.cli.screen', 'leakbound.cli.screen.output', 'leakbound.errors'] []"
+        "['leakbound._files', 'leakbound._sources', 'leakbound._version', 'leakbound.cli', "
+        "'leakbound.cli.main', 'leakbound.cli.screen', 'leakbound.cli.screen.output', "
+        "'leakbound.errors'] []"
     )
+
+
+@pytest.mark.process
+def test_the_help_of_an_audit_imports_its_keys_and_no_class_that_they_name() -> None:
+    """It lists options alone; the classes of all components took half a second."""
+    code = (
+        "import sys; from leakbound.cli.main import group; group(['audit', '--help'], 'leakbound', "
+        "standalone_mode=False); own = {m for m in sys.modules if m.startswith('leakbound.')}; "
+        "heavy = {'numpy', 'scipy', 'asyncio', 'aiohttp', 'sqlite3', 'jinja2'} & set(sys.modules); "
+        "print(sorted({'.'.join(one.split('.')[1:3]) for one in own}), heavy)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str([
+        "_catalogue", "_files", "_install", "_members", "_sources", "_version", "auditing",
+        "auditing.spec", "cli", "cli.init", "cli.main", "cli.options", "cli.screen", "cli.verbs",
+        "errors", "models", "models.address", "models.content", "tasks", "tasks.example",
+        "tasks.rows", "tasks.task",
+    ]) + " set()"  # fmt: skip
 
 
 @pytest.mark.process

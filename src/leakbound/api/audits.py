@@ -26,7 +26,7 @@ from leakbound.auditing.prepare.build import Handed, build_mechanism, is_named, 
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.prepare.rows import public_task, require_public, rows_given
-from leakbound.auditing.spec.audit_spec import COMPONENTS, make_spec
+from leakbound.auditing.spec.audit_spec import COMPONENTS, catalogues, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, is_random_guessing
@@ -366,8 +366,7 @@ def _open_system(
 
 
 def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
-    """Names are keys of the spec, and so are objects that a name with options makes; others are
-    handed over, and described in the spec."""
+    """Names are keys of the spec, and so are objects that a name with options makes."""
     values: _Values = {}
     for key in ("mechanism", "query", "canary", "score", "estimator", "model", "task"):
         thing = given.pop(key)
@@ -376,7 +375,7 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
         elif thing is not None:
             _require_usable(key, thing)
             if key in COMPONENTS:
-                values[key] = Component.of(thing, COMPONENTS[key])
+                values[key] = Component.of(thing, catalogues()[key])
             elif key == "model":
                 values[key] = require_model(thing).name
             if not is_named(values.get(key), key, thing):

@@ -30,7 +30,7 @@ from leakbound.auditing.collect.collect import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.rows import FIELD_KEYS, rows_given
 from leakbound.auditing.receipts import Verification, verify_run
-from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys, make_spec
+from leakbound.auditing.spec.audit_spec import COMPONENTS, catalogues, flat_keys, make_spec
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
@@ -158,7 +158,7 @@ def _name(key: str, thing: object) -> str:
         return thing.name
     if key not in COMPONENTS:
         return system_name(thing)
-    found = Component.of(thing, COMPONENTS[key])
+    found = Component.of(thing, catalogues()[key])
     kind = found.kind if found.python is None else type(thing).__name__
     options = ", ".join(f"{name}={value!r}" for name, value in _options(thing))
     return f"{kind}({options})" if options else kind

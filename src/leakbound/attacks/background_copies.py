@@ -31,11 +31,8 @@ def edge_copies(partitions: int, member_first: bool = True) -> int:
 
 @dataclass(frozen=True, slots=True)
 class VoteContexts:
-    """Pairs of contexts of T votes: k + 1 votes for a member beside k, and all others against.
-
-    Every count of votes gets Gaussian noise, that of the classes without a vote too, and the class
-    with the largest is released.
-    """
+    """Pairs of contexts of T votes: k + 1 votes for a member beside k, and all others against. The
+    class with the largest count and Gaussian noise is released."""
 
     partitions: int
     sigma: float
@@ -67,12 +64,8 @@ class VoteContexts:
         return np.asarray(np.max(found, axis=0))
 
     def certified(self, delta: float, pairs: int, confidence: float, exact: bool) -> Floats:
-        """epsilon that so many such pairs certify, by an e-process with the best constant stake.
-
-        Exact chances give the same growth in every pair; of single outputs, it is the expected
-        growth. The first needs contexts that differ often enough to outweigh the largest loss that
-        a stake allows for; the second also has to see the rare event.
-        """
+        """epsilon that so many such pairs certify, by an e-process with the best constant stake: of
+        exact chances the growth of every pair, of single outputs the expected one."""
         level = math.log(1 / (1 - confidence)) / positive("pairs", pairs)
         growth = _exact_growth if exact else _single_growth
         low, high = np.zeros(self.partitions), np.full(self.partitions, LARGEST)
@@ -86,11 +79,7 @@ class VoteContexts:
     def best_copies(
         self, delta: float, pairs: int, confidence: float, exact: bool, member_first: bool = True
     ) -> int:
-        """Copies with which so many pairs certify the largest epsilon.
-
-        Where mu of a Gaussian guarantee is tested, take `edge_copies`: mu is the same in every such
-        pair, and events that are neither rare nor nearly certain show it best.
-        """
+        """Copies with which so many pairs certify most; for mu, of which all have one, the edge."""
         edge = edge_copies(self.partitions, member_first)
         found = np.round(self.certified(delta, pairs, confidence, exact), 6)
         best = np.flatnonzero(found == found.max())

@@ -15,7 +15,7 @@ import numpy as np
 from leakbound._members import holds_for, members_of, require_stated
 from leakbound.attacks.words import redact
 from leakbound.errors import TargetError, UsageError
-from leakbound.models.content import Content
+from leakbound.models.content import Content, Private
 from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
 from leakbound.stats.arrays import Floats
 from leakbound.tasks import Access, Context, Example, Mechanism, Outputs, Query, Task
@@ -86,7 +86,7 @@ def chances_of(score: Score) -> Callable[..., Floats | None] | None:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RenderedQuery:
+class RenderedQuery(Private):
     """A query as it is sent, with the answers that speak for and against a member.
 
     Attributes:
@@ -100,9 +100,6 @@ class RenderedQuery:
     member: str
     nonmember: str | None
     target: str = ""
-
-    def __repr__(self) -> str:
-        return "RenderedQuery(<private>)"
 
     def kept(self, text: str) -> str:
         """What may be kept of a free answer (PRIVATE): its scores must stay as they are.

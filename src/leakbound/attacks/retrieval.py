@@ -27,7 +27,7 @@ from leakbound.attacks.words import (
     words_of,
 )
 from leakbound.errors import UsageError
-from leakbound.models.content import text_only
+from leakbound.models.content import Private, text_only
 from leakbound.tasks import Example, Query, Task
 
 ALWAYS_KEPT = ("yes", "no")
@@ -39,7 +39,7 @@ NAMES = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Question:
+class Question(Private):
     """A question about a document.
 
     Attributes:
@@ -49,9 +49,6 @@ class Question:
 
     text: str
     expected: str
-
-    def __repr__(self) -> str:
-        return "Question(<private>)"
 
 
 class DocumentAttack(AuditQuery):

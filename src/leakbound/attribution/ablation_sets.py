@@ -47,10 +47,7 @@ class _Solved:
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
-    """Each unit is ablated alone.
-
-    Reference: CI, Definition 3.1.
-    """
+    """Each unit is ablated alone (CI, Definition 3.1)."""
 
     units: int
 
@@ -66,10 +63,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class ExactShapley:
-    """Shapley values over all sets: the mean gain of a unit over all orders of adding units.
-
-    Reference: Shapley, A value for n-person games, 1953.
-    """
+    """Shapley values (1953): the mean gain of a unit over all orders of adding units."""
 
     units: int
 
@@ -96,10 +90,9 @@ class ExactShapley:
 class SampledShapley:
     """Shapley values from random orders, each paired with its reverse.
 
-    Reference:
-        Castro, Gomez and Tejada, Polynomial calculation of the Shapley value based on sampling,
-        2009; reversed orders as antithetic draws: Mitchell et al., Sampling permutations for
-        Shapley value estimation, 2022.
+    Reference: Castro, Gomez and Tejada, Polynomial calculation of the Shapley value based on
+    sampling, 2009; reversed orders as antithetic draws: Mitchell et al., Sampling permutations for
+    Shapley value estimation, 2022.
     """
 
     orders: Ints
@@ -132,9 +125,8 @@ class SampledShapley:
 class Lasso:
     """A sparse linear model of ln p over random sets.
 
-    Reference:
-        Cohen-Wang et al., ContextCite, 2024, who fit the log-odds of the response. Here it is ln p
-        of each token, so the values are in nats like those of the other methods.
+    Reference: Cohen-Wang et al., ContextCite, 2024, who fit the log-odds of the response. Here it
+    is ln p of each token, so the values are in nats like those of the other methods.
     """
 
     kept: Bools
@@ -173,10 +165,7 @@ def plan_sets(
 
 
 def jackknife(fewer: Floats) -> tuple[Floats, Floats]:
-    """Standard errors of influence and of shares, from estimates that each leave out one part.
-
-    Reference: Efron and Stein, The jackknife estimate of variance, 1981.
-    """
+    """Standard errors of influence and shares, from all parts but one (Efron and Stein 1981)."""
     totals = np.abs(fewer).sum(2)
     every = totals.sum(1, keepdims=True)
     shares = np.divide(totals, every, out=np.zeros_like(totals), where=every > 0)
@@ -202,10 +191,7 @@ def _best_penalty(x: Floats, y: Floats) -> float:
 
 
 def _fit(x: Floats, y: Floats, parts: Sequence[Bools], penalties: Sequence[float]) -> Floats:
-    """(parts of rows, penalties, units, tokens): argmin |y - x b|^2 / (2 rows) + penalty |b|_1.
-
-    All fits take steps together: FISTA (Beck and Teboulle, 2009), with adaptive restarts.
-    """
+    """(parts of rows, penalties, units, tokens) of the lasso: FISTA (Beck and Teboulle 2009)."""
     centred = [(x[rows] - x[rows].mean(0), y[rows] - y[rows].mean(0)) for rows in parts]
     gram = np.array([one.T @ one / len(one) for one, _ in centred])
     cross = np.array([one.T @ values / len(one) for one, values in centred])
@@ -236,11 +222,8 @@ def open_units(
     screen: Callable[[Sequence[int]], Floats],
     rng: np.random.Generator,
 ) -> tuple[Ints, Ints] | None:
-    """The units to measure that a screen puts first, and those drawn from the others; None for all.
-
-    `screen` gives a value for each of some units. It is asked for every `step`-th unit, and then
-    for those half as far from the best, until they are neighbours. Nothing is drawn before.
-    """
+    """The units that a screen puts first, and some drawn from the others; None for all. It is asked
+    for every `step`-th unit, then ever nearer to the best ones."""
     opened = max(LEAST, EACH * top)
     if units <= max(ALL, opened + draw):
         return None

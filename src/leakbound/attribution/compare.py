@@ -143,10 +143,7 @@ def compare_influences(
 
 
 def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
-    """An interval for the median of any distribution.
-
-    Reference: The sign test inverted: H. A. David, Order Statistics, section 7.1.
-    """
+    """An interval for the median of any distribution: the sign test inverted (David 7.1)."""
     ordered, n = np.sort(values), len(values)
     # P(at most this many of n are below the median)
     below = scipy.special.bdtr(np.arange(n), n, 0.5)

@@ -342,10 +342,7 @@ class ResponseReader:
     def ablated(
         self, removed: Sequence[Removed], known: Mapping[Removed, Floats] = MappingProxyType({})
     ) -> Floats:
-        """(distributions, sets, tokens) without sets of spans; those in `known` are not measured.
-
-        A response that ended at once has no tokens.
-        """
+        """(distributions, sets, tokens) without sets of spans; those in `known` are as given."""
         if not self.response or not removed:
             return np.zeros((len(self.distributions), len(removed), len(self.response)))
         found = dict(known)

@@ -390,10 +390,7 @@ def load_influence(path: str | Path) -> InfluenceRecord:
 
 
 def means_over_contexts(attributions: Sequence[Attribution]) -> tuple[Expected, ...]:
-    """Expected context influence: means over contexts with t intervals.
-
-    Reference: CI, equation 5.
-    """
+    """Expected context influence (CI, equation 5): means over contexts with t intervals."""
     values: dict[tuple[float, int, str, str], list[float]] = {}
     for reading in (r for one in attributions for r in one.readings):
         for of, n, unit, value in statistics(reading):
@@ -406,10 +403,7 @@ def means_over_contexts(attributions: Sequence[Attribution]) -> tuple[Expected, 
 
 
 def statistics(reading: Reading, tokens: int = 1) -> Iterator[tuple[str, int, str, float]]:
-    """Of what, its size, its unit, and influence in nats per so many tokens of the response.
-
-    The last grid is the whole context.
-    """
+    """Of what, its size, its unit, and influence in nats per token; the last grid is the whole."""
     for grid in reading.grids[:-1]:
         if len(totals := grid.totals / tokens):
             if grid.unopened is None:  # those that were opened are no sample of all

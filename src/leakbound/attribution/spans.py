@@ -277,9 +277,7 @@ def locate(
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A piece of the context in the text that the model reads: its characters, and the shift of
-    their positions against the context.
-    """
+    """A piece of the context in the text that the model reads, and the shift of its positions."""
 
     first: int
     end: int
@@ -439,9 +437,7 @@ def _sentence_cuts(text: str, first: int, end: int) -> Iterator[int]:
 
 
 def _goes_on(text: str, begin: int, match: re.Match[str], end: int) -> bool:
-    """Whether the mark ends an abbreviation, an initial or an item number, or a lower-case letter
-    follows.
-    """
+    """Whether the mark ends an abbreviation, initial or number, or a lower-case letter follows."""
     after = text[match.end() : match.end() + 1] if match.end() < end else ""
     if after.islower():
         return True
@@ -465,11 +461,7 @@ def _chunk_cuts(text: str, first: int, end: int, size: int) -> Iterator[int]:
 def unit_spans(
     units: Sequence[TextUnit], text: str, bounds: Sequence[int]
 ) -> tuple[tuple[TextUnit, Span], ...]:
-    """The tokens of each unit. Together they are all tokens of the context.
-
-    A token belongs to the unit that contains its first non-blank character, or that precedes it. A
-    unit without such a token shares its token with the unit before it, and the two are joined.
-    """
+    """The tokens of each unit, by first non-blank characters; a unit without any joins another."""
     starts = [unit.characters[0] for unit in units]
     owners = [max(0, bisect_right(starts, at) - 1) for at in _places(text, bounds)]
     owners[0] = 0

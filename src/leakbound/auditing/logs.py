@@ -120,11 +120,8 @@ def words_of(text: str) -> list[str]:
 def longest_passages(
     records: Sequence[Sequence[str]], outputs: Iterable[str], groups: Sequence[int] | None = None
 ) -> list[_Passage]:
-    """Find the longest passage of each record in the outputs.
-
-    A passage that stands in two records says of neither that it was disclosed, so it counts for
-    none. Passages do not run across texts.
-    """
+    """Find the longest passage of each record in the outputs, within one text; one that stands in
+    two records says of neither that it was disclosed."""
     known: dict[str, int] = {}
     mine, owner = _number(records, known)
     group = np.arange(len(records)) if groups is None else np.asarray(groups, np.int64)
@@ -236,14 +233,11 @@ def audit_logs(
 ) -> LogAudit:  # fmt: skip
     """Test whether outputs disclose the records that an application used.
 
-    Guarantee:
-        If used and held-out records are exchangeable given the outputs, the verdict is "disclosure"
-        with probability at most 1 - confidence. The expected share of wrongly listed records is at
-        most `rate` if the records that were not disclosed are exchangeable with the
-        held-out ones.
-
-    Reference:
-        Phipson and Smyth 2010; Bates, Candes, Lei, Romano and Sesia 2023.
+    Guarantee: If used and held-out records are exchangeable given the outputs, the verdict is
+    "disclosure" with probability at most 1 - confidence. The expected share of wrongly listed
+    records is at most `rate` if the records that were not disclosed are exchangeable with the
+    held-out ones.
+    Reference: Phipson and Smyth 2010; Bates, Candes, Lei, Romano and Sesia 2023.
     """
     confidence_level(confidence)
     within("fdr", rate, 0, 1)

@@ -20,9 +20,7 @@ FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true cl
 
 @dataclass(frozen=True, slots=True)
 class OtherCalls:
-    """Other attacks that are asked where nothing shows that the audit's own sees the canary, so
-    that each would show a rate that changes by `change` with probability 0.9; `pairs` and what
-    follows also count the contexts that are asked more than once, all at most."""
+    """Other attacks, asked where the audit's own sees nothing, and how many pairs at most."""
 
     attacks: tuple[str, ...]
     pairs: int

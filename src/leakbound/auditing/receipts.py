@@ -310,11 +310,8 @@ class Recomputed:
 
 
 def recompute(folder: Path) -> Recomputed:
-    """Compute bounds and verdict of a run again, from its stored trials.
-
-    Beside a `left-out-rows.json`, rows without texts take the place of those that were audited:
-    unless the canary is a row, bounds depend on their number and labels alone.
-    """
+    """Compute bounds and verdict again from the stored trials. Beside a `left-out-rows.json`, other
+    rows take the place of those audited, unless the canary is one."""
     try:
         kept, manifest = load_result(folder), load_manifest(folder)
         rows = _stand_ins(folder, manifest)

@@ -179,12 +179,6 @@ class TrialDesign:
         return not self.served and (self.voters or 1) == 1
 
     @property
-    def claim_is_guaranteed(self) -> bool:
-        """Whether a Gaussian guarantee implies the claim, up to the rounding of calibration."""
-        known, most = isinstance(self.guarantee, Gaussian), self.claim.epsilon * (1 + ROUNDING)
-        return known and self.claim.delta > 0 and self.guarantee.epsilon(self.claim.delta) <= most
-
-    @property
     def hypotheses(self) -> tuple[Literal["claim", "guarantee"], ...]:
         """The tested hypotheses in order. Each is tested only if the one before it was rejected.
 
@@ -193,7 +187,9 @@ class TrialDesign:
         """
         if not isinstance(self.guarantee, Gaussian):
             return ("claim",)
-        return ("guarantee", "claim") if self.claim_is_guaranteed else ("claim", "guarantee")
+        most, delta = self.claim.epsilon * (1 + ROUNDING), self.claim.delta
+        implied = delta > 0 and self.guarantee.epsilon(delta) <= most
+        return ("guarantee", "claim") if implied else ("claim", "guarantee")
 
     @property
     def tested(self) -> Guarantee:

@@ -102,11 +102,7 @@ class SequentialTest(Estimator):
         return _largest(self.single(design), self.tested_pairs(design, pairs))
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Share of simulated audits that reject, with a model as good as the design assumes.
-
-        The noise of votes is smaller than declared by the factor `leak`, and a yes or no leaks
-        accordingly; against a claim, it is randomised response at `leak` times its epsilon.
-        """
+        """Share of simulated audits that reject: noise less by `leak`, or randomised response."""
         one = self.single(design)
         scene, weight = _imagine(one, leak)
         if scene is None:
@@ -412,15 +408,14 @@ def _plan_weights(design: TrialDesign) -> dict[str, float]:
 class ByChannel(SequentialTest):
     """Tests every channel with a separate e-process, and all channels together by their mean.
 
-    With k channels, the e-value of a single channel rejects at k/alpha, so the statements about
-    all single channels hold together. The mean of the e-values rejects at 1/alpha. It rejects no
-    later than any channel, and earlier if several channels leak.
+    With k channels, the e-value of a single channel rejects at k/alpha, so the statements about all
+    single channels hold together. The mean of the e-values rejects at 1/alpha. It rejects no later
+    than any channel, and earlier if several channels leak.
 
     Guarantee: the bound for all channels holds with the stated confidence at any stopping time, and
-        so do the bounds for the single channels simultaneously, for any dependence between
-        channels.
+    so do the bounds for the single channels simultaneously, for any dependence between channels.
     Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
-        Statistics 2021); Bonferroni.
+    Statistics 2021); Bonferroni.
     """
 
     name: ClassVar[str] = "by_channel"

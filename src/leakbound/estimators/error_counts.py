@@ -41,10 +41,7 @@ PRACTICAL = 12.0
 
 
 class _Statistic(NamedTuple):
-    """What error counts say: formulas for epsilon and mu, and the power of that for epsilon.
-
-    A formula without a companion for mu needs a single threshold.
-    """
+    """Formulas for epsilon and for mu, if there is one, and the power of that for epsilon."""
 
     epsilon: FromCounts
     mu: FromCounts | None = None
@@ -100,8 +97,7 @@ class CountEstimator(Estimator):
         return None if self.statistic.mu is None else TwoSidedCounts(self)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """Number of pairs that are counted: all if they choose the threshold themselves, else those
-        that neither train the score nor choose its threshold."""
+        """Number of pairs that are counted: those that train no score and choose no threshold."""
         best = isinstance(design.rule, BestOnSameData)
         return pairs if best else max(0, pairs - design.untested_pairs(pairs))
 
@@ -115,8 +111,7 @@ class CountEstimator(Estimator):
         return Bounds(epsilon, None if mu is None else mu(*given).mu or 0.0)
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Probability that the bound on epsilon exceeds the claim, if the system leaks like
-        randomised response. None if an output is not a single answer of a system."""
+        """Probability of a rejection if single answers leak like randomised response."""
         if self.statistic.power is None or not design.one_answer:
             return None
         claim, tested = design.claim, self.tested_pairs(design, pairs)
@@ -125,8 +120,7 @@ class CountEstimator(Estimator):
         return Power(self.statistic.power(*given))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs whose bound exceeds the claim if every guess is right.
-        None for claims that no practical number of pairs rejects."""
+        """Smallest number of tested pairs whose bound exceeds the claim if every guess is right."""
         claim, each = design.claim, limit_confidence(design)
 
         def enough(pairs: int) -> bool:
@@ -286,8 +280,7 @@ class TwoSidedCounts(Estimator):
 
 
 def count_accuracy_power(statistic: _Statistic, pairs: int, confidence: float) -> AccuracyPower:
-    """Power of one of two sides against random guessing, by the accuracy of the attack, which
-    leaks like randomised response."""
+    """Power of one of two sides against random guessing, by the accuracy of the attack."""
     chance = statistic.power
     if chance is None or not pairs:
         return ()

@@ -35,10 +35,7 @@ def of_one_side(confidence: float) -> float:
 def power_against_guessing(
     method: str, pairs: int, confidence: float = 0.95, weight: float = 1.0, early: bool = False
 ) -> AccuracyPower:
-    """Probability that an attack with a given accuracy rejects random guessing.
-
-    Guarantee: exact, or from 100 to 500 simulated audits, as stated in each power.
-    """
+    """Probability that an attack with some accuracy rejects random guessing, exact or simulated."""
     each = of_one_side(confidence)
     if method in STATISTICS:
         return count_accuracy_power(STATISTICS[method], pairs, each)

@@ -128,10 +128,7 @@ class _ChosenThreshold:
 def choose_threshold(
     trials: ScoredTrials, rule: Fixed | Split | Bonferroni
 ) -> tuple[_ChosenThreshold, ScoredTrials]:
-    """Choose a threshold, and remove the trials that chose it.
-
-    Guarantee: the threshold does not depend on any returned trial.
-    """
+    """Choose a threshold that depends on no returned trial, and remove those that chose it."""
     if isinstance(rule, Fixed):
         return _ChosenThreshold(rule.value, (rule.value,), str(rule)), trials
     if isinstance(rule, Bonferroni):

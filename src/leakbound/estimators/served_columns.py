@@ -12,13 +12,8 @@ MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
 
 
 class ServedColumns:
-    """Turns served scores into the columns that an e-process reads.
-
-    Plain thresholds detect noise of a wrong scale, and noise that is the same for every output.
-    Thresholds after subtracting the last noise detect reused noise. The last columns detect scores
-    that recur, both in outputs and in outputs minus the last noise. They reveal noise that depends
-    on the data, has few values, or is reused.
-    """
+    """Columns of served scores: thresholds show noise of a wrong scale, those without the last
+    noise and recurring scores show noise that is reused, or depends on the data."""
 
     def __init__(self, thresholds: Floats, levels: Floats) -> None:
         self._thresholds = thresholds

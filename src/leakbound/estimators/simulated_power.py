@@ -61,8 +61,7 @@ class YesNo:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Votes of partitions with noise that is smaller than declared: one contains the canary in the
-    canary-in context only, some in both contexts, and all others in neither."""
+    """Votes with too little noise: one has the canary in one context only, some have it in both."""
 
     partitions: int
     copies: int
@@ -74,8 +73,7 @@ class Crowd:
 
     @classmethod
     def of(cls, design: TrialDesign, leak: float) -> Crowd | None:
-        """The crowd for a design whose guarantee is Gaussian; None unless outputs are votes: how
-        far one partition moves other outputs is not known beforehand."""
+        """The crowd for a design whose guarantee is Gaussian; None unless outputs are votes."""
         partitions, known = design.voters or 1, design.known
         if isinstance(known, BestVotes):
             chances, shared = _win_chances(known, leak), known.shared

@@ -102,8 +102,7 @@ _implied = lru_cache(maxsize=4096)(gdp_epsilon)  # all channels of a system use 
 def reach_of_replies(
     design: TrialDesign, estimator: Estimator, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
 ) -> Bounds:
-    """The bounds if the replies of every pair differ as those of the controls do; less than those
-    of a score, as a witness has to learn what a score knows from the start."""
+    """The bounds if the replies of every pair differ as those of the controls do."""
     tested = estimator.tested_pairs(design, pairs) - len(shown)
     if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)

@@ -256,8 +256,7 @@ def _incomparable(one: _Run, other: _Run) -> str:
 
 
 def _design(result: AuditResult) -> dict[str, JsonValue]:
-    """What must be the same for rates to differ by the system alone; not the seed, by which
-    contexts are drawn in the same way."""
+    """What must be the same for rates to differ by the system alone: not the seed."""
     settings = {key: result.spec[key] for key in DESIGN_KEYS}
     guess = {key: result.attack[key] for key in ("score", "access")}
     return {**settings, **guess}

@@ -158,7 +158,8 @@ def _rules(result: AuditResult, gate: Gate) -> Iterator[Rule]:
     own, must = verdict.replace("_", " "), "no violation" + ", or too few trials" * (not needed)
     why = _first(result) if verdict == "violation" else ""
     yield Rule("verdict", own, must, "violation", why)
-    other = _of_another_claim(result, gate)
+    each = "builds" in result.counts and result.spec.get("claim_for") == "answer"
+    other = each and not _by_claim(result, gate)  # a bound of a whole run, a claim for an answer
     yield from _bounds(result, limit, other)
     if other:
         why = (
@@ -212,12 +213,6 @@ def _sees(result: AuditResult) -> bool:
 def _first(result: AuditResult) -> str:
     sentence = result.sentences[0]
     return sentence[0].upper() + sentence[1:]
-
-
-def _of_another_claim(result: AuditResult, gate: Gate) -> bool:
-    """Is the bound that of a whole run, and the claim one for each of its answers?"""
-    each = "builds" in result.counts and result.spec.get("claim_for") == "answer"
-    return each and not _by_claim(result, gate)
 
 
 def _by_claim(result: AuditResult, gate: Gate) -> bool:

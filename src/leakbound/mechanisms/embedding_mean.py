@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive, whole
+from leakbound._check import one_of, positive, whole
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.parts.single import answer_tokens, partition_requests
 from leakbound.mechanisms.parts.total_calls import answer_total
@@ -28,7 +28,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
-from leakbound.tasks.partition import Sampling, require_sampling
+from leakbound.tasks.partition import Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class EmbeddingMean(PartitionedMechanism):
         whole("partitions", self.partitions)
         positive("clip", self.clip)
         whole("candidates", self.candidates)
-        require_sampling(self.sampling)
+        one_of("sampling", self.sampling, get_args(Sampling))
 
     @classmethod
     def calibrated(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive, whole
+from leakbound._check import one_of, positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import PartitionedMechanism, PublicFacts
 from leakbound.mechanisms.parts.decoding import Decoding
@@ -78,10 +78,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
             whole(name, getattr(self, name))
         if self.token_clip is not None:
             positive("token_clip", self.token_clip)
-        if self.relation not in ("replace_one", "add_remove"):
-            raise UsageError(
-                f"relation is {self.relation!r}; it must be replace_one or add_remove."
-            )
+        one_of("relation", self.relation, get_args(Relation))
 
     @classmethod
     def calibrated(

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive, whole
+from leakbound._check import one_of, positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.embedding_mean import public_candidates
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
@@ -49,10 +49,9 @@ SHOWN_KEYWORDS = "{query} Use these words if they help: {keywords}."
 def joint_range(k: int, per_answer: int) -> float:
     """Range of the change in utilities when one answer is replaced.
 
-    Guarantee:
-        Under replace_one, `per_answer` counts may increase by 1 and as many decrease by 1. For k =
-        1 the maximum is common to all words. For larger k, the rank that decides may change with
-        the sequence. If one count increases and one decreases, none gains 2 and another loses 2.
+    Guarantee: Under replace_one, `per_answer` counts may increase by 1 and as many decrease by 1.
+    For k = 1 the maximum is common to all words. For larger k, the rank that decides may change
+    with the sequence. If one count increases and one decreases, none gains 2 and another loses 2.
     """
     if k == 1:
         return 2.0
@@ -67,10 +66,8 @@ def joint_top_k(counts: Floats, k: int, scale: float, rng: np.random.Generator) 
     there are prod (n_i(v) - i) sequences of utility -v or better. A Gumbel draw therefore chooses
     v, and a uniform draw chooses a sequence with that utility. Exact, in O(k d log(k d)).
 
-    Guarantee:
-        Bounded range of scale * range, where the utilities of neighbours differ by `range`
-        (`joint_range` in the units of the counts).
-
+    Guarantee: Bounded range of scale * range, where the utilities of neighbours differ by `range`
+    (`joint_range` in the units of the counts).
     Reference: Gillenwater, Joseph, Munoz and Diaz (ICML 2022), Algorithm 2.
     """
     order = np.argsort(-counts, kind="stable")
@@ -108,10 +105,7 @@ def words_of(text: str) -> list[str]:
 
 
 def mean_counts(texts: Sequence[str], domain: Sequence[str], per_answer: int) -> Floats:
-    """Share of answers in which each keyword is counted.
-
-    Guarantee: Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
-    """
+    """Share of answers with each keyword; one changes 2 per_answer of them by 1/len(texts)."""
     at = {word: i for i, word in enumerate(domain)}
     counts = np.zeros(len(domain))
     for text in texts:
@@ -179,15 +173,9 @@ class KeywordMean(PartitionedMechanism):
 
     def __post_init__(self) -> None:
         positive("noise", self.noise)
-        whole("partitions", self.partitions)
-        whole("per_answer", self.per_answer)
-        whole("top", self.top)
-        whole("candidates", self.candidates)
-        if self.selection not in get_args(Selection):
-            raise UsageError(
-                f"selection is {self.selection!r}; it must be gaussian, discrete_gaussian or "
-                "joint_exponential."
-            )
+        for name in ("partitions", "per_answer", "top", "candidates"):
+            whole(name, getattr(self, name))
+        one_of("selection", self.selection, get_args(Selection))
 
     @classmethod
     def calibrated(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive, whole
+from leakbound._check import one_of, positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism, PublicFacts
 from leakbound.mechanisms.parts.contextual_calibration import less_prior, score_requests
@@ -92,12 +92,8 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             positive(name, getattr(self, name))
         for name in ("group_size", "tokens", "candidates"):
             whole(name, getattr(self, name))
-        if self.calibration not in ("replace_one", "add_remove", "paper"):
-            raise UsageError(
-                f"calibration is {self.calibration!r}; it must be replace_one, add_remove or paper."
-            )
-        if self.prior not in ("none", "content_free"):
-            raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
+        one_of("calibration", self.calibration, get_args(ExpertCalibration))
+        one_of("prior", self.prior, ("none", "content_free"))
         if self.calibration == "add_remove" and self.group_size > 1:
             raise UsageError(
                 "add_remove needs a group_size of 1: with larger groups, removing an example "

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
-from leakbound._check import positive, whole
-from leakbound.errors import UsageError
+from leakbound._check import one_of, positive, whole
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.parts.contextual_calibration import Prior, less_prior, score_requests
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
@@ -37,7 +36,7 @@ from leakbound.tasks import (
     parse_answer,
 )
 from leakbound.tasks.mechanism import VoteNoise
-from leakbound.tasks.partition import Sampling, require_sampling, split
+from leakbound.tasks.partition import Sampling, split
 
 NoiseKind = Literal["gaussian", "discrete_gaussian"]
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1
@@ -112,11 +111,9 @@ class ReportNoisyMax(PartitionedMechanism):
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
-        if self.noise not in ("gaussian", "discrete_gaussian"):
-            raise UsageError(f"noise is {self.noise!r}; it must be gaussian or discrete_gaussian.")
-        if self.prior not in get_args(Prior):
-            raise UsageError(f"prior is {self.prior!r}; it must be none, uniform or content_free.")
-        require_sampling(self.sampling)
+        one_of("noise", self.noise, get_args(NoiseKind))
+        one_of("prior", self.prior, get_args(Prior))
+        one_of("sampling", self.sampling, get_args(Sampling))
         whole("partitions", self.partitions)
 
     @classmethod

@@ -6,14 +6,17 @@ import difflib
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from leakbound._catalogue import opener_of, schemes
 from leakbound._install import install_hint
 from leakbound._members import members_of
 from leakbound.errors import TargetError, UsageError, findable
-from leakbound.models.model import Model
-from leakbound.models.openai import Endpoint, open_endpoint
+
+if TYPE_CHECKING:
+    from leakbound.models.model import Model
+    from leakbound.models.openai import Endpoint
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
@@ -82,6 +85,8 @@ def open_model(
 
 
 def require_model(model: object) -> Model:
+    from leakbound.models.model import Model
+
     lacks = ", ".join(name for name in members_of(Model) if not hasattr(model, name))
     if lacks or not isinstance(model, Model) or not isinstance(model.name, str):
         raise UsageError(
@@ -100,6 +105,8 @@ def open_shared(
     """Open one of several models that share their options, of which each takes its own."""
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
+        from leakbound.models.openai import Endpoint, open_endpoint  # here only
+
         return open_endpoint(rest, endpoint or Endpoint())
     if (opener := opener_of("leakbound.models", kind)) is not None:
         return require_model(opener(rest))
@@ -143,7 +150,7 @@ def _require_taken(
 ) -> None:
     takes = options_taken(address)
     given = {
-        "endpoint": endpoint not in (None, Endpoint()),
+        "endpoint": endpoint is not None and endpoint != type(endpoint)(),
         "local": local not in (None, Local()),
         "trust_remote_code": trust_remote_code,
     }

@@ -149,8 +149,7 @@ def _profile(e: Floats, mu: float, lost: float) -> Floats:
 
 
 def _without_tails(losses: Floats, masses: Floats, least: float) -> tuple[Floats, Floats, float]:
-    """Losses in ascending order without the largest, whose chance comes last and is at most
-    `least`; equally rare small ones become larger."""
+    """Losses in ascending order without the rarest large ones, whose chance comes last."""
     order = np.argsort(losses)
     ranked, chances = np.asarray(losses[order], float), np.asarray(masses[order], float)
     above = np.cumsum(chances[::-1])[::-1]

@@ -18,8 +18,7 @@ ROUNDING = 16 * 2.0**-53
 def bisect(
     holds: Callable[[float], bool], low: float, high: float, halvings: int, tolerance: float = 0.0
 ) -> tuple[float, float]:
-    """The ends of an interval, halved around where a property that is false at `low` and true at
-    `high` changes: until they are neighbours, or as close as a relative tolerance."""
+    """The ends of an interval, halved around where a property that holds above `low` begins."""
     for _ in range(halvings):
         middle = (low + high) / 2
         if not low < middle < high:

@@ -117,8 +117,7 @@ def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: floa
 
 
 def first_number(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The smallest number above `low` for which a monotone property, false at `low` and true at
-    `high`, holds."""
+    """The smallest number for which a property holds, false up to there and true from there on."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -180,8 +179,7 @@ def clopper_pearson_power(
 
 
 def _distribution(n: int, rate: float, alpha: float) -> tuple[Floats, Floats]:
-    """Distribution function of Bin(n, rate) over a window of counts that hold all but 1e-20 of the
-    mass (Bernstein), and upper limits at each."""
+    """Bin(n, rate) over counts with all but 1e-20 of the mass (Bernstein), and upper limits."""
     mean, margin = n * rate, 40 + 10 * math.sqrt(n * rate * (1 - rate))
     k = np.arange(max(0, math.floor(mean - margin)), min(n, math.ceil(mean + margin)) + 1.0)
     return scipy.special.bdtr(k, n, rate), binomial_upper(k, n, alpha)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from leakbound._files import make_folder, write_private
+from leakbound._records import load_json
 from leakbound._version import __version__
 from leakbound.auditing.audit import run_audit
 from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, run_serial
@@ -28,7 +29,6 @@ from leakbound.sweeping.record import (
     SweepPoint,
     SweepRecord,
     SweepUtility,
-    load_utility,
     point_of,
 )
 from leakbound.sweeping.utility_meter import UtilityMeter, check_utility, collection_id
@@ -176,11 +176,6 @@ class SweepPlan:
             self, points=tuple(point for point in self.points if point.evidence in mine),
             elsewhere=tuple(point for point in self.points if point.evidence not in mine),
         )  # fmt: skip
-
-    @property
-    def first_seed(self) -> int:
-        """Seed of the first repeat."""
-        return _seed(self.base, 0)
 
     @property
     def pairs(self) -> int:
@@ -391,7 +386,7 @@ class Sweep:
         """Kept beside the run, as numbers only, and found there again."""
         file = folder / f"utility-{meter.queries}.json"
         if file.is_file():
-            return load_utility(file)
+            return load_json(file, SweepUtility, "a utility", "Delete it to measure again.")
         before = meter.model_calls
         found = meter.measure(prepared)
         self.model_calls += meter.model_calls - before
@@ -416,7 +411,7 @@ class Sweep:
         changed = set(self.plan.grid)
         shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
         return SweepRecord(
-            base={**shared, "seed": self.plan.first_seed},
+            base={**shared, "seed": _seed(self.plan.base, 0)},
             grid=plan.grid,
             repeats=plan.repeats,
             points=tuple(done[point.number] for point in plan.points if point.number in done),

@@ -233,10 +233,6 @@ def load_sweep(path: str | Path) -> SweepRecord:
     return load_json(file, SweepRecord, f"a sweep of schema version {VERSION}", AGAIN)
 
 
-def load_utility(file: Path) -> SweepUtility:
-    return load_json(file, SweepUtility, "a utility", "Delete it to measure again.")
-
-
 RATES = ("tpr", "fpr")
 UTILITY = {
     "utility_kind": "kind", "utility": "value", "utility_zero_shot": "zero_shot",

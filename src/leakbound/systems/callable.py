@@ -148,8 +148,7 @@ def _call_with_both(method: str, call: Callable[..., object]) -> Answerer | None
 
 
 def _in_their_order(call: Callable[..., object]) -> Answerer:
-    """The function as `(context, query)`; by name where its annotations, or else its names, say
-    that the query is first."""
+    """The function as `(context, query)`; by name where annotations or names say so."""
     parameters = list(inspect.signature(call).parameters.values())
     if (told := _by_names(call, parameters)) is not None:
         return _by_name(call, *told)
@@ -172,10 +171,7 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
 def _by_names(
     call: Callable[..., object], parameters: Sequence[inspect.Parameter]
 ) -> tuple[str, str] | None:
-    """The parameters of context and query of a function with more than two, where the first two are
-    not both needed or another one is named or declared as the context; None elsewhere. A
-    function whose context or question could be any of several parameters is refused.
-    """
+    """The parameters of context and query by name, where the first two are not both; or None."""
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     names, needed = [one.name for one in named], [one.name for one in named if _is_needed(one)]
     found = [name for name in names if name in CONTEXTS or _is_list(call, name)]
@@ -266,8 +262,7 @@ def _within(call: Callable[..., object]) -> Callable[..., object]:
 
 
 def _annotation_of(function: Callable[..., object], parameter: str) -> object:
-    """What a parameter is declared as; None where a name in it is only seen by a type checker.
-    Other parameters do not matter."""
+    """What a parameter is declared as; None where only a type checker sees its name."""
 
     def alone() -> None: ...
 

@@ -184,8 +184,7 @@ def _within(file: Path, folders: tuple[Path, ...]) -> bool:
 
 
 def _show(file: Path, line: int | None) -> str:
-    """A path below the working directory, else a name. Code that is in no file may be called
-    anything, even by a row."""
+    """A path below the working directory, else a name; code in no file may have any name."""
     with suppress(OSError):  # a name that no file can have
         if file.is_file():
             whole, here = file.resolve(), Path.cwd()

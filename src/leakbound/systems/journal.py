@@ -23,12 +23,8 @@ PlantedId = tuple[
 
 
 class Journal:
-    """Ids of records that may be in a store, in a file that its owner alone can read.
-
-    An id that leakbound makes is written before its record is sent, an id that the store makes once
-    it is known. The file is gone when all records are removed; while there are some, no other
-    process plants for the same run. Its folder is there when a record is planted.
-    """
+    """Ids of records that may be in a store, in a file of its owner alone, written before they are
+    sent; while there are some, no other process plants for the same run."""
 
     def __init__(self, file: Path) -> None:
         self.file, self._tenant = file, ""
@@ -71,8 +67,7 @@ class Journal:
         return tuple(place for place in self._left if place in self._there)
 
     def remove_left(self, name: str, remover: Callable[[str], Callable[[str], object]]) -> None:
-        """Remove what earlier processes left in a store, once, and say what was done; `remover`
-        gives what removes a tenant's records."""
+        """Remove what earlier processes left in a store, once, and say what was done."""
         left, why = self.left(), ""
         if self._tried:
             return

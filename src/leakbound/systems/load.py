@@ -46,12 +46,8 @@ class _UserObject:
 
 
 def find_object(place: str, attribute: str) -> _UserObject:
-    """Import a file or module and read an object of it.
-
-    The working directory is on the import path. A file that stands in a package is imported as a
-    module of it, so that relative imports work; another file is imported by itself and finds the
-    modules beside it. A file that has changed since it was imported is imported again.
-    """
+    """Read an object of a file or module, with the working directory on the path. A file in a
+    package is a module of it; a changed file is imported again."""
     _forget_changed()
     before, file = [*sys.modules.values()], findable(place)
     plain = file.suffix == ".py" or len(file.parts) > 1 or file.is_file()

@@ -34,8 +34,7 @@ class PlantedRecord:
 
     @property
     def shown(self) -> str:
-        """Its id where that is a random UUID, or a number of at most seven digits, and no longer
-        run of its digits stands in the record; else ""."""
+        """Its id where that is drawn and no run of its digits stands in the record; else ""."""
         plain = str(self.id)
         if (random := RANDOM.fullmatch(plain)) is None and not NUMBER.fullmatch(plain):
             return ""
@@ -114,8 +113,5 @@ LONGEST = 60.0  # seconds, as long as a slow index takes
 
 
 def settle(seconds: float) -> None:
-    """Wait until a record is as old as the first copy of a control is when that is asked about.
-
-    Otherwise a store that shows new records late would show the control and no single canary.
-    """
+    """Wait until a record is as old as a control's first copy: stores may show new ones late."""
     time.sleep(min(LONGEST, seconds))

@@ -95,9 +95,7 @@ WORDS = re.compile(r"(?<![0-9A-Za-z])[a-z]{3,}(?![0-9A-Za-z])")
 
 
 def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | None:
-    """All of a reply but some fields, where it has more than its answer and how it was made; an
-    answer that is the text of a JSON object is read as that object.
-    """
+    """All of a reply but some fields, where it has more than its answer and how it was made."""
     inner, said = _object_in(answer), answer
     told = (reply if isinstance(reply, list) else _fields(reply)) or inner
     if told is None:  # a text, which may hold the JSON of a stream of events, line by line
@@ -269,8 +267,7 @@ RESOLUTION = 0.01  # seconds of a clock in this process: nobody outside sees les
 
 
 def seen_seconds(began: float) -> float:
-    """The time since then to 10 ms, after a draw below that: a difference of d seconds shows with a
-    probability of at most d / 0.01."""
+    """The time since then to 10 ms, after a draw below that: it hides smaller differences."""
     passed = time.perf_counter() - began + RESOLUTION * float(np.random.default_rng().random())
     return math.floor(passed / RESOLUTION) * RESOLUTION
 

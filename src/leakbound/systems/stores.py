@@ -237,8 +237,7 @@ def remove_records(
 def _try_remove(
     store: Store, record_id: str, planted: Records, caller: Caller
 ) -> BaseException | None:
-    """The error, if there was one; whatever it is, the others are taken out. After a removal whose
-    reply was lost, there may be nothing to remove."""
+    """The error, if any: the others are taken out, and a lost reply may have left nothing."""
     tries = count()
 
     def attempt() -> None:

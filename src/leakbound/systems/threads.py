@@ -109,10 +109,7 @@ class _LeftSession:
 
 
 def end_left_sessions() -> None:
-    """Wait for all sessions that were left, and say which could not be closed.
-
-    Those of functions hold no records; nobody waits for them.
-    """
+    """Wait for sessions with a store that were left, and say which could not be closed."""
     with _LOCK:
         found = list(_LEFT)
     holding = [one for one in found if not isinstance(one.system, CallableSystem | OneSession)]

@@ -26,8 +26,7 @@ def exactness_of(mechanism: Mechanism) -> Exactness:
 
 
 def draws_early(mechanism: Mechanism, task: Task, query: Query) -> bool:
-    """Whether noise is drawn in `collect`. What a class says of it is not known of the `collect` of
-    another, unless that states how its outputs follow from what it collected."""
+    """Whether noise is drawn in `collect`, as far as what a class says is known of that code."""
     exact = mechanism.exactness == "full" and _of_collecting(mechanism, "exactness")
     stated = exact or _of_collecting(mechanism, "noise_in_collect")
     return not stated or mechanism.noise_in_collect(task, query)

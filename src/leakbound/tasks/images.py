@@ -33,10 +33,7 @@ MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
 
 
 def as_image(source: Source, place: str = "the image") -> Image:
-    """An image of an example.
-
-    Rotation and comments of the file (EXIF) and transparency are left out.
-    """
+    """An image of an example, without its rotation, comments (EXIF) and transparency."""
     if isinstance(source, Image):
         return source
     if isinstance(source, bytes | Path):

@@ -24,7 +24,7 @@ from leakbound.models.model import Model, innermost
 from leakbound.models.request import Request
 from leakbound.privacy import Guarantee
 from leakbound.stats import OutputDistribution
-from leakbound.tasks.task import Job, Query, Task
+from leakbound.tasks.task import Access, Job, Query, Task
 from leakbound.witness import ReplyFacts, StoredReply, reply_from_json, reply_to_json
 
 Floats = npt.NDArray[np.float64]
@@ -184,9 +184,6 @@ def _reply(found: Json) -> StoredReply | None:
     return reply_from_json(found["reply"]) if "reply" in found else None
 
 
-# What an attacker sees: answers; with them the probabilities that an endpoint reports; or the noisy
-# aggregate before the answer.
-Access = Literal["black_box", "probabilities", "white_box"]
 Exactness = Literal["full", "given_sample", "none"]
 AnyRequest: TypeAlias = Request[Any]
 RequestKinds: TypeAlias = frozenset[type[AnyRequest]]

@@ -37,8 +37,7 @@ class NamedTask(Protocol):
 
 @cache
 def tasks_by_name() -> Mapping[str, NamedTask]:
-    """Every task by its name; an entry point leads to several. Of a name that two packages have,
-    none is meant."""
+    """Every task by its name; of a name that two packages have, none is meant."""
     found: dict[str, NamedTask] = {}
     twice = set[str]()
     for entry in entries_of("leakbound.tasks"):

@@ -41,11 +41,6 @@ def split_by_position(context: Context, count: int) -> list[Context]:
     return [tuple(context[i] for i in part) for part in parts]
 
 
-def require_sampling(sampling: str) -> None:
-    if sampling not in ("position", "poisson"):
-        raise UsageError(f"sampling is {sampling!r}; it must be position or poisson.")
-
-
 def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], ...]:
     """Places of the examples of each part, drawn one part after the other from what is left.
 
@@ -65,24 +60,18 @@ def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], 
     return tuple(parts)
 
 
-def split_by_poisson(context: Context, count: int, draw: int) -> list[Context]:
-    """Disjoint parts whose examples are drawn by coins.
+def split(context: Context, count: int, draw: int, sampling: Sampling) -> list[Context]:
+    """Disjoint parts of examples by position, or drawn by coins ("poisson").
 
-    Guarantee:
-        Which part a place falls into depends on the number of examples and on coins alone. So for
-        every outcome of the coins, replacing one example changes one part at most, and what is
-        proven of fixed parts under `replace_one` holds. Nothing is gained over fixed parts: nearly
-        every example stands in a part (all but 7.5 % of 20 in 10 parts), so no amplification by
-        sampling is claimed. Nothing is proven under `add_remove`, where the rates, and with them
-        the parts of all other examples, depend on the number of examples.
-
+    Guarantee: Which part a place falls into depends on the number of examples and on coins alone.
+    So for every outcome of the coins, replacing one example changes one part at most, and what is
+    proven of fixed parts under `replace_one` holds. Nothing is gained over fixed parts: nearly
+    every example stands in a part (all but 7.5 % of 20 in 10 parts), so no amplification by
+    sampling is claimed. Nothing is proven under `add_remove`, where the rates, and with them the
+    parts of all other examples, depend on the number of examples.
     Reference: CL, Algorithm 3.
     """
+    if sampling == "position":
+        return split_by_position(context, count)
     places = poisson_places(len(context), count, draw)
     return [tuple(context[at] for at in part) for part in places]
-
-
-def split(context: Context, count: int, draw: int, sampling: Sampling) -> list[Context]:
-    if sampling == "poisson":
-        return split_by_poisson(context, count, draw)
-    return split_by_position(context, count)

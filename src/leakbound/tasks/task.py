@@ -18,6 +18,9 @@ from leakbound.tasks.example import Context, Example, present
 # Between the replies to several questions of one query, which are kept as one text. It stands for
 # itself in hardly any text, and replies that hold it lose it.
 BETWEEN = "\u241e"
+# What an attacker sees: answers; with them the probabilities that an endpoint reports; or the noisy
+# aggregate before the answer.
+Access = Literal["black_box", "probabilities", "white_box"]
 
 
 @dataclass(frozen=True, slots=True)

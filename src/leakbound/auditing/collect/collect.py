@@ -217,10 +217,7 @@ def collect_others(
     plan: CollectionPlan, wanted: Collection[OtherPairs], model: Model, store: RunStore,
     ask: BatchRunner = run_serial,
 ) -> bool:  # fmt: skip
-    """Collect what the store lacks of those that are wanted; was there anything?
-
-    A system that fails at a question that its operator did not choose is asked no more of them.
-    """
+    """Collect what the store lacks of those that are wanted, until the system fails; any?"""
     stored = store.batches()
     missing = [first for first in plan.other_batches(wanted) if first not in stored]
     with suppress(TargetError):
@@ -230,8 +227,7 @@ def collect_others(
 
 
 def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]) -> list[int]:
-    """Late controls that a shard still has to be asked: those that were stored before its last
-    pair, as where the folder began with the answers of another run, say nothing of it."""
+    """Late controls still to be asked: those that were stored before the last pair say nothing."""
     stored, (number, total) = store.order(), shard
     last = max((stored[first] for first in questions.batches(shard) if first in stored), default=0)
     while any(stored.get(first, last) < last for first in questions.late_batches(number)):

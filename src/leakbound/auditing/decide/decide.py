@@ -77,13 +77,8 @@ QUOTED = (
 
 @dataclass(frozen=True, slots=True)
 class ContextUse:
-    """What several attacks would have seen of a single canary, and which one did.
-
-    With probability 0.9, each would have shown a rate that changes by `change`, and what a `share`
-    of the replies shows with the canary and none without it. It bounds no epsilon: a leak of any
-    epsilon can change a rate by as little as one likes. If the score's rates are `small`, they
-    certainly keep the claim.
-    """
+    """What several attacks would have seen of a single canary with probability 0.9, and which one
+    did: a rate that changes by `change`, or a `share` of replies. It bounds no epsilon."""
 
     wanted: float
     change: float
@@ -199,9 +194,7 @@ def concluded(
     seen: OnePass, found: Conclusion, use: ContextUse | None, controls: ControlCheck,
     above: Estimate | None,
 ) -> Conclusion:  # fmt: skip
-    """The conclusion of an audit whose replies show nothing of a single canary, or so little that
-    no bound exceeds the claim. Replies that quote records pass nowhere, and a quote says more than
-    a digest does."""
+    """The conclusion where no reply shows a single canary, or no bound can; quotes say more."""
     digest = found.sentences if found.reason == "context_digest" else ()
     for quoting, replies, asked in (
         seen.quoting() if digest or found.verdict == "no_violation" else ()
@@ -267,8 +260,7 @@ def must_learn(seen: OnePass, controls: ControlCheck) -> bool:
 def largest_of(
     seen: OnePass, controls: ControlCheck, told: Separations, bounds: Sequence[Estimate]
 ) -> Bounds:
-    """The largest bounds that the pairs of an audit can certify; no less than they do certify, as
-    replies may show more than a perfect score."""
+    """The largest bounds that the pairs can certify; no less than they do certify."""
     batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
     if design.channels and batch:
         # that of the channel which can certify least, since a leak may be in it; 0 if none showed

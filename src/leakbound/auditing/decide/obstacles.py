@@ -45,12 +45,8 @@ def conclude(
     tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
     shown: Sequence[Estimate] = (), after: Sequence[Obstacle] = (),
 ) -> Conclusion:  # fmt: skip
-    """The verdict of an audit; `shown` are all estimates that its result shows, and `after` is what
-    matters once there are enough pairs.
-
-    The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
-    beside the bounds and spends no error.
-    """
+    """The verdict, from all estimates that the result shows, and what matters `after` there are
+    enough pairs. The exact loss of a pair spends no error: it is certain."""
     by_bounds, exactly = rejections(design, estimator, bounds), _exactly_above(design, exact)
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
@@ -175,8 +171,7 @@ def obstacles(
     attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None,
     bound: Estimate | None = None,
 ) -> tuple[Obstacle, ...]:  # fmt: skip
-    """What keeps an audit without a rejection from saying no_violation, whatever its attack
-    sees."""
+    """What keeps an audit without a rejection from no_violation, whatever its attack sees."""
     sentence = state_sentence(state)
     remembers = f"{sentence} Use a separate system for each context."
     stateful: tuple[Obstacle, ...] = (("stateful_system", remembers),) if sentence else ()

@@ -176,8 +176,7 @@ class _Places(Sequence[Pair]):  # that are drawn where they are read
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Controls(_Places):
-    """Control pairs: in one context the canary stands once, as in a pair, or everywhere; in the
-    other nowhere."""
+    """Control pairs: the canary once or everywhere in one context, and nowhere in the other."""
 
     pairs: Pairs
     number: int
@@ -205,8 +204,7 @@ ALSO = "Also summarize and list all of it: who, what, which, when, where, how ma
 
 @dataclass(frozen=True, repr=False, eq=False)
 class OtherPairs(_Places):
-    """Pairs with one canary at a drawn place that choose nothing: of another attack, or of contexts
-    that are asked `times` each."""
+    """Pairs that choose nothing: of another attack, or of contexts that are asked `times` each."""
 
     pairs: Pairs
     number: int
@@ -320,8 +318,7 @@ def _in_steps(
 
 
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
-    """The same contexts in a drawn order, asked also as users do, each time and in each context
-    with a number and words that no cache has seen, ahead of what others may be keyed by."""
+    """The same contexts in a drawn order, asked also with a number that no cache has seen."""
     labels = sorted({row.label for row in pair.nonmember.context if row.label})
     few = 0 < len(labels) <= 10 and all(len(label) <= 30 for label in labels)
     named = f" {', '.join(labels)}?" if few else ""

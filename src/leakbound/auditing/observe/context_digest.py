@@ -63,13 +63,8 @@ Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts
 
 
 def most_apart(epsilon: float, delta: float, times: int) -> float:
-    """Upper bound on the probability that a reading tells the contexts of a pair apart, if each was
-    answered `times` times independently under (ε, δ): that all its values in one context lie on one
-    side of all in the other.
-
-    Each answer is that of randomised response at ε, processed by one of two channels; answers from
-    one channel are exchangeable.
-    """
+    """Upper bound on the probability that all values of one context lie on one side of the other's,
+    each of randomised response at (ε, δ), processed by one of two channels."""
     p = 1 / (1 + math.exp(-epsilon))
     ways = range(times + 1)
     heads = [comb(times, a) * p**a * (1 - p) ** (times - a) for a in ways]
@@ -83,11 +78,7 @@ def most_apart(epsilon: float, delta: float, times: int) -> float:
 
 
 def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]:
-    """Readings with at least so many values that recur and differ in more pairs than independent
-    ones do, the clearest first.
-
-    `pairs` are pairs of contexts with what they were answered each time.
-    """
+    """Readings with values that recur and differ in more pairs than by chance, clearest first."""
     each = _asked(pairs)
     names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
     found: dict[tuple[bool, ...], tuple[float, str]] = {}  # one reading of those that are alike
@@ -126,12 +117,8 @@ class ContextDigest:
 def context_digest(
     first: Sequence[StoredBatch], pairs: Sequence[StoredBatch], names: Sequence[str], claim: Claim
 ) -> ContextDigest | None:
-    """Of some readings the one that tells most contexts apart, if the claim does not allow it;
-    readings were chosen by the `first` pairs, which are others.
-
-    One is found with a probability of at most `LEVEL` where the claim holds (if it is at most
-    `HIGHEST`) and answers are independent given their contexts.
-    """
+    """Of some readings the one that tells most contexts apart, if the claim does not allow it; they
+    were chosen by the `first` pairs, so that the error is at most `LEVEL`."""
     each, times, epsilon = _asked(pairs), len(pairs[0]), min(claim.epsilon, HIGHEST)
     most = most_apart(epsilon, claim.delta, times)
     once = min(1.0, 1 / (1 + math.exp(-claim.epsilon)) + claim.delta)
@@ -192,8 +179,7 @@ def _chance(each: Repeated, name: str) -> float:
 
 
 def _chance_of_words(each: Repeated, of: str) -> float:
-    """p-value of the pairs in which a word stands in all replies of one context and in none of the
-    other: as often as in other halves of the same replies, if they do not depend on the context."""
+    """p-value of pairs that a word tells apart, against other halves of the same replies."""
     law, told = np.ones(1), 0
     for sides in each:
         replies = [_words(one, of) for side in sides for one in side]
@@ -222,8 +208,7 @@ def _by_a_word(sides: Sequence[Sequence[Readings]], of: str) -> bool:
 
 
 def _with_best_word(each: Repeated, of: str = SAID) -> tuple[Floats, Floats]:
-    """Which answers have the word that told all earlier ones of their pair apart best, in time: (1,
-    n) from the context in which it stood more often, and from the other."""
+    """Which answers have the word that told all earlier ones apart best, of each context."""
     found: list[list[tuple[bool, bool]]] = []
     for sides in each:
         counts: Counter[str] = Counter()
@@ -286,8 +271,7 @@ def _tail(least: int, number: int, rate: float) -> float:
 
 
 def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:
-    """Do all values in one context lie on one side of all in the other? Those without an order: do
-    they recur in each and differ between them?"""
+    """Do all values in one context lie on one side of those in the other, or recur and differ?"""
     member, nonmember = ([one.get(name) for one in side] for side in sides)
     numbers = [one for one in (*member, *nonmember) if isinstance(one, float)]
     if len(numbers) == len(member) + len(nonmember):

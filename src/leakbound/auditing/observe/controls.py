@@ -87,10 +87,7 @@ class ControlCheck:
         return 1.0 if found is None else min(1.0, times * found)
 
     def beside(self, single: ControlCheck, trials: float, throughout: float) -> ControlCheck:
-        """The check with what shows one canary: controls with one or the trials. Trials that show
-        it to the end stand for late controls, of which few miss what answers at random; where the
-        full controls were not seen, they have to.
-        """
+        """The check with what shows one canary; trials that show it to the end are late ones."""
         if single.combined is None:
             return self
         least = min(single.combined, trials) if self.seen else throughout

@@ -60,12 +60,8 @@ CHOSEN = (
 
 
 class _Quotes:
-    """Replies that quote records: of an other context, and more of their own than `epsilon` allows.
-
-    Of a context and one that is drawn as it was, a reply that does not depend on them is as often
-    nearer to either. Of words that several records have, what a record says may be e^epsilon times
-    as probable where it stands.
-    """
+    """Replies that quote records of another context, nearer to which a reply is as often by chance,
+    and more of their own than `epsilon` allows."""
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon, self.other = epsilon, 0
@@ -73,8 +69,7 @@ class _Quotes:
         self.pairs = [Counter[str]() for _ in self.replies]
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
-        """Count the replies of one pair, asked once or several times; of each pair, the first that
-        is nearer to either context."""
+        """Count the replies of one pair; of several, the first that is nearer to either context."""
         found = (reply_of(one) for row in asked for one in row.both)
         marks = [reply.quotes for reply in found if reply is not None and reply.quotes]
         self.other += sum(one[-1] == "o" for one in marks)
@@ -93,10 +88,7 @@ class _Quotes:
 
 
 class Tally:
-    """What is counted over all aggregates and simulated outputs.
-
-    `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
-    """
+    """What is counted over all aggregates and simulated outputs, for each context apart."""
 
     def __init__(self, withheld_as: str | None = None, epsilon: float = 0.0) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
@@ -134,11 +126,7 @@ class Tally:
 
 
 class OnePass:
-    """Follows the stored batches in their order, up to the first that is missing.
-
-    Which batch ends an audit depends on the batches before it alone: not on when they came, from
-    where, or in how many runs.
-    """
+    """Follows the stored batches in order: those before one alone decide whether it is the last."""
 
     def __init__(
         self, prepared: Prepared, store: RunStore, plan: CollectionPlan, prior: PriorResults
@@ -304,8 +292,7 @@ class OnePass:
         return check_channels(batch, scores, self.design.channels, by_length=self._alike_long)
 
     def changes(self) -> tuple[ChangeTest, ...]:
-        """What the replies to each attack show of a single canary: first to that of the audit, then
-        to the others that were asked as often as was planned."""
+        """What the replies to each attack show of a single canary, the audit's own first."""
         prepared = self.prepared
         least, claim = wanted_change(prepared.spec), self.design.claim
         found = [self.told.changed(least, LEVEL / MOST)]
@@ -323,8 +310,7 @@ class OnePass:
         return tuple(found)
 
     def quoting(self) -> Iterator[tuple[int, int, str]]:
-        """Replies that quote records, of how many, and what they answer; those to the questions of
-        the audit that quote records of other contexts are found by `state`."""
+        """Replies that quote records, of how many; those to the audit's questions `state` finds."""
         yield self.tally.quotes.own, 2 * self.seen, ""
         others, epsilon = self.prepared.others, self.design.claim.epsilon
         for asked in (*(one.pairs for one in others), *self.prepared.repeats):
@@ -338,11 +324,8 @@ class OnePass:
                 yield number, 2 * len(rows), what
 
     def digest(self, blind: bool) -> ContextDigest | None:
-        """The reading of replies that is a function of the context, where that was asked.
-
-        Of an attack that sees the canary, two values may be its answer, which the bound is about,
-        with noise that is drawn once for each canary.
-        """
+        """The reading of replies that is a function of the context, where that was asked; of an
+        attack that sees the canary, one of two values may be its answer."""
         repeated = [self._with_replies(one) for one in self.prepared.repeats]
         if not all(repeated) or not (names := self._readings_apart(blind)):
             return None
@@ -397,8 +380,7 @@ class OnePass:
 
 
 def _begin(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
-    """The deciding estimator and those reported beside it that can read the design; of channels
-    the deciding one alone."""
+    """The deciding estimator and those that are reported beside it; of channels the first alone."""
     if "channels" in deciding.reads:
         yield deciding, deciding.begin(design)
         return

@@ -25,13 +25,8 @@ def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
 
 
 def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate]) -> list[str]:
-    """What the deciding bounds reject, in sentences.
-
-    Bounds that hold together are compared with claim and guarantee at once. Others hold one by one:
-    claim and guarantee are tested in the order of `TrialDesign.hypotheses`, the second only if the
-    first is rejected. A bound on epsilon speaks against every smaller value at once, so it is also
-    compared with what a guarantee that is not Gaussian states at the delta of the claim.
-    """
+    """What the deciding bounds reject, in sentences: claim and guarantee at once, or one by one in
+    the order of `TrialDesign.hypotheses`; and any guarantee below the bound on epsilon."""
     if bounds[0].kind == "point_estimate":
         return []
     found, mu = [], mu_bound(bounds)
@@ -49,11 +44,8 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
 def as_tested(
     design: TrialDesign, estimator: Estimator, bounds: tuple[Estimate, ...]
 ) -> tuple[Estimate, ...]:
-    """Bounds that hold together: of what is tested second, none is above what it was not tested on.
-
-    Claim and guarantee are tested in an order that spends their error once. While the first stands,
-    the second is not tested, so its bound ends at its value.
-    """
+    """Bounds that hold together: what is tested second is not tested while the first stands, so its
+    bound ends at that value."""
     mu, guaranteed, limit = mu_bound(bounds), design.guarantee_mu, design.claim.epsilon
     if mu is None or guaranteed is None or estimator.simultaneous:
         return bounds

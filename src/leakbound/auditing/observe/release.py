@@ -91,8 +91,7 @@ class _StateTally:
         self.seen.append(_Seen(pair.out_first, member, nonmember, again, same, neutral))
 
     def check(self, earlier: int = 0, chance: float = 0.0) -> StateCheck:
-        """Run the tests; `earlier` replies quote a record of another context than their own, as
-        drawn texts do with a `chance`."""
+        """Run the tests; `earlier` replies quote another context, which has a `chance`."""
         repeated = [pair for pair in self.seen if pair.again is not None]
         tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
         if many_quotes(earlier, 2 * len(self.seen), chance):
@@ -150,13 +149,8 @@ DIGITS = 9  # noise that agrees in so many decimals is the same noise
 
 
 class _ServedOutputs:
-    """Releases the outputs of trials, in the order in which the contexts are asked.
-
-    Where the last output has noise that was used before, the last aggregate is released again, a
-    drawn number of times, before the next pair: a mechanism that uses each noise for so many
-    outputs must not always use it for both contexts of one pair, where no single output shows it.
-    Fresh noise never comes back, so a correct mechanism is called once for each output.
-    """
+    """Releases the outputs of trials in their order. Where noise was used before, some more are
+    released, or both contexts of a pair would always share it; fresh noise never comes back."""
 
     def __init__(self, mechanism: Mechanism, seed: int, answers: int, watched: bool) -> None:
         self._mechanism, self._seed = mechanism, seed

@@ -42,12 +42,8 @@ class SeparationTest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTest:
-    """Whether any reading of the replies differs between contexts with one canary and without.
-
-    `by_score` and `by_replies` are p-values, the latter corrected for the `readings` of whole
-    replies; 1 where rates certainly differ by less than what has to be seen, as those of the score
-    do if they are `small`.
-    """
+    """p-values of whether any reading differs where the canary is, those of whole replies corrected
+    for their number; 1 where the rates are certainly too near (`small`)."""
 
     pairs: int
     readings: int
@@ -65,11 +61,7 @@ def separates_alone(told: Separations) -> bool:
 
 
 class ReplySeparation:
-    """Measurements and scores of both contexts of all pairs, apart for each channel.
-
-    A control context holds the canary many times and a pair holds it once, so what showed the
-    control may not be what shows a record.
-    """
+    """Measurements and scores of both contexts of all pairs: what shows a record, not a control."""
 
     def __init__(self, two_sided: bool, claim: Claim) -> None:
         self._two_sided, self._seen = two_sided, dict[str, _Measured]()
@@ -93,8 +85,7 @@ class ReplySeparation:
         return replace(part, reply_pairs=pairs)
 
     def by_score(self, name: str) -> tuple[float, float]:
-        """Does the score of a channel tell the contexts of the pairs apart, and not by rare
-        chance? And both those of all pairs and those of the last quarter?"""
+        """Does the score tell the contexts apart, over all pairs and in their last quarter?"""
         seen = self._seen.get(name, _Measured())
         if abs(seen.change()) < CHANGE:
             return 1.0, 1.0
@@ -146,8 +137,7 @@ class _Measured:
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
     def changed(self, least: float, claim: Claim, level: float) -> ChangeTest:
-        """Is any reading different where the canary is: its rates by `least` or more, or so that
-        they may break the claim?"""
+        """Is any reading different where the canary is, by `least` or against the claim?"""
         numbers = self._numbers() if self._corpus.replies else None
         tests = [] if numbers is None else [*self._tests(numbers), *_unusual(numbers)]
         readings = len(tests) + len(self._often()) if tests else 0
@@ -184,8 +174,7 @@ class _Measured:
         return SeparationTest(self._apart(member - nonmember) if alone else None, in_pairs)
 
     def _tests(self, numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
-        """p-value and values with and without the canary for each pair, of all measurements, of
-        whether they are shown, and of the string that differs most."""
+        """p-value and values of all measurements, whether they are shown, and the best string."""
         shown, there = p_values_of(numbers[::2], numbers[1::2])
         for at in np.flatnonzero(~np.isnan(shown)):
             yield float(shown[at]), numbers[::2, at], numbers[1::2, at]
@@ -234,8 +223,7 @@ def _unusual(numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
 
 
 def _certainly_small(one: Floats, other: Floats, level: float, least: float, claim: Claim) -> bool:
-    """Whether a reading with two values has rates that certainly keep the claim, and that differ
-    by less than what has to be seen."""
+    """Whether two rates certainly keep the claim, and differ by less than has to be seen."""
     values = np.unique(np.concatenate([one, other]))
     if len(one) != len(other) or not len(one) or len(values) > 2 or np.isnan(values).any():
         return False

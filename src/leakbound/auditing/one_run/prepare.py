@@ -71,11 +71,8 @@ class _OneRunDesign:
 
     @property
     def records(self) -> tuple[Example, ...]:
-        """What is planted, in its order: late controls, canaries, early controls.
-
-        Early ones are the newest when they are asked about, so a store that shows new records late
-        does not show them; late ones are the oldest, so one that keeps the newest has lost them.
-        """
+        """Late controls, canaries, early controls: a store that shows new records late misses the
+        early ones, and one that keeps the newest has lost the late ones."""
         return tuple(self._records())
 
     def _records(self) -> Iterator[Example]:

@@ -368,8 +368,7 @@ def _check(prepared: PreparedOneRun, controls: _Scored) -> ControlCheck:
 
 
 def _ends(prepared: PreparedOneRun, controls: _Scored) -> list[ControlCheck]:
-    """What the controls show that were asked about after all canaries, and those before, which were
-    planted last; none where all were asked about at one end."""
+    """What the controls show that were asked about last, and those that were first; or none."""
     if not (late := prepared.design.late):
         return []
     ends = slice(-late, None), slice(None, -late)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from leakbound._catalogue import Catalogue, Component, is_told
 from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
-from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
+from leakbound.auditing.spec.audit_spec import AuditSpec, catalogues
 from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
@@ -71,7 +71,7 @@ def is_named(component: object, key: str, thing: object) -> bool:
 def _make(component: Component, key: str, epsilon: float) -> object:
     if key == "mechanism":
         return from_catalogue(component.kind, component.options, epsilon, 1e-5)
-    return COMPONENTS[key].build(component)
+    return catalogues()[key].build(component)
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:

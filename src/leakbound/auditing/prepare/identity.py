@@ -45,8 +45,7 @@ def objects_of(
     handed: Handed, names: Collection[str], task: Task, attack: Attack,
     mechanism: Mechanism | None = None, named: str | None = None,
 ) -> str:  # fmt: skip
-    """What no spec tells of the objects of an audit: the task, their code, and a name that nothing
-    else has for what is not told by plain fields, so that no other audit goes on with its run."""
+    """What no spec tells of the objects of an audit, so that no other one goes on with its run."""
     things: list[tuple[str, object]] = [
         ("task", task), ("canary", attack.canary), ("canary", handed.canary),
         ("query", attack.query), ("mechanism", mechanism),
@@ -88,12 +87,8 @@ def questions_of(parts: AuditParts, sources: Settings) -> str:
 
 
 def same_trials_key(parts: AuditParts) -> str:
-    """Names the paired trials of an audit, so that every result from them is counted.
-
-    How they are collected, stored and checked (batches, control pairs, texts that are kept, the
-    state check) changes no pair, and so has no part in the name. Nor has the state of a system that
-    is handed over as an object: its pairs are asked again, and it may give the same answers.
-    """
+    """Names the paired trials of an audit, so that every result from them is counted: by what
+    changes a pair, and not by how it is collected, stored and checked."""
     first = parts.pairs[0]
     asked = (*first.member.context, *first.nonmember.context, Example(first.asked.query.text, ""))
     drawn = {"data": parts.data, "seed": parts.spec.design.seed, "first_pair": fingerprint(asked)}

@@ -158,8 +158,7 @@ APART = re.compile(r"[^0-9a-z]")  # in a query: what may stand between the digit
 
 
 def _code_chance(parts: AuditParts) -> float | None:
-    """The largest chance, over all pairs, that a reply which does not depend on the canary holds
-    what the query looks for, by the random digits of it that the query does not show."""
+    """The largest chance that a reply without the canary holds the digits that are looked for."""
     digits, copies = parts.attack.canary.code_digits, parts.pairs.copies.count
     if not digits or copies or not parts.attack.score.quotes:  # copies are in both contexts
         return None
@@ -201,8 +200,7 @@ def _independence(parts: AuditParts) -> Independence:
 
 
 def _exact_scores(parts: AuditParts) -> KnownScores | None:
-    """Which chances of a score of noisy votes are known given the votes; others are shares of
-    simulated outputs."""
+    """Which chances of a score of noisy votes are known given the votes."""
     spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score
     asked = parts.pairs[0].asked
     noise = vote_noise_of(mechanism)
@@ -255,8 +253,7 @@ CANDIDATES: tuple[tuple[Component, str, str], ...] = (
 
 
 def wanted_change(spec: AuditSpec) -> float:
-    """The change of a rate that has to be seen; by default that of randomised response at the
-    claim, the largest of all that it allows."""
+    """The change of a rate that has to be seen; by default that of randomised response."""
     change = spec.design.detect_change
     if change is None:
         return max(LEAST_CHANGE, math.tanh(spec.decision.each[0] / 2))
@@ -269,8 +266,7 @@ def level_of(readings: int) -> float:
 
 
 def with_others(prepared: Prepared) -> Prepared:
-    """With as many attacks as the kinds that are wanted beside the audit's own; fewer where the
-    system cannot be asked more."""
+    """With the other attacks that are wanted; fewer where the system cannot be asked more."""
     spec, shape = prepared.spec, prepared.spec.design
     told = spec.decision.claim is not None or spec.attack.channels is not None
     application = prepared.mechanism.application

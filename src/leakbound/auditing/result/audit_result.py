@@ -69,9 +69,7 @@ ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs, the
-    share of right guesses about each pair, and the rates without each.
-    """
+    """What no record holds: fingerprint (PRIVATE), day of stored outputs, and rates by pair."""
 
     data: str | None = field(default=None, repr=False, compare=False)
     stored_on: str | None = field(default=None, repr=False, compare=False)

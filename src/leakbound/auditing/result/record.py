@@ -82,11 +82,7 @@ class Curves(Frozen):
 
 
 class EValuePath(Frozen):
-    """The e-value against what was tested: its logarithm after some of the pairs.
-
-    tested: the guarantee or claim, in words. level: the logarithm of the e-value that rejects.
-    rejected_at: the pair at which it was first reached.
-    """
+    """ln of the e-value after some pairs, the level that rejects, and the pair that reached it."""
 
     tested: str
     level: float

@@ -12,24 +12,19 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from leakbound._catalogue import Catalogue, Component, is_told, option_types
-from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.auditing.spec.staged import STAGED, Staged
 from leakbound.errors import UsageError, reason_of, unknown_name, why_no_file
-from leakbound.estimators import ESTIMATORS, threshold_rule
-from leakbound.mechanisms import MECHANISMS
-from leakbound.stats import Fixed
-from leakbound.stats.counts.one_run import Ranked
-from leakbound.tasks import Mechanism, Query, Task
-from leakbound.tasks.facts import draws_early
-from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
-from leakbound.tasks.rows.datasets import TASKS
+
+if TYPE_CHECKING:
+    from leakbound.attacks import AuditQuery
+    from leakbound.tasks import Mechanism, Query, Task
 
 Settings = dict[str, Any]
 SECOND = "expected a single document in the stream"  # as yaml says it
@@ -215,10 +210,18 @@ OF_STORES = {"query": {"kind": "recall"}, "canary": {"kind": "coded"}, "insertio
 GROUPS: dict[str, type[FrozenSpec]] = {
     "system": SystemSpec, "attack": AttackSpec, "design": Design, "decision": Decision,
 }  # fmt: skip
-COMPONENTS: dict[str, Catalogue[Any]] = {
-    "mechanism": MECHANISMS, "query": QUERIES, "canary": CANARIES, "score": SCORES,
-    "estimator": ESTIMATORS,
-}  # fmt: skip
+COMPONENTS = ("mechanism", "query", "canary", "score", "estimator")
+
+
+def catalogues() -> dict[str, Catalogue[Any]]:
+    """The catalogue of each component. Help, which only names their keys, imports no class."""
+    from leakbound.attacks import CANARIES, QUERIES, SCORES
+    from leakbound.estimators import ESTIMATORS
+    from leakbound.mechanisms import MECHANISMS
+
+    return dict(zip(COMPONENTS, (MECHANISMS, QUERIES, CANARIES, SCORES, ESTIMATORS), strict=True))
+
+
 KEYS: dict[str, str] = {key: group for group, kind in GROUPS.items() for key in kind.model_fields}
 
 
@@ -232,6 +235,12 @@ class AuditSpec(FrozenSpec):
 
     def model_post_init(self, context: Any, /) -> None:
         """Refuse names that stand in no catalogue, unless an object was handed over."""
+        from leakbound.estimators import threshold_rule  # here and below: not for help
+        from leakbound.stats import Fixed
+        from leakbound.stats.counts.one_run import Ranked
+        from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
+        from leakbound.tasks.rows.datasets import TASKS
+
         if self.design.layout != "one_run" or Ranked.named(self.decision.threshold) is None:
             threshold_rule(self.decision.threshold, Fixed())
         if self.attack.channels and self.design.layout == "one_run":
@@ -241,7 +250,7 @@ class AuditSpec(FrozenSpec):
             )
         if (staged := STAGED.get(self.design.layout)) is not None:
             self._require_staged(staged)
-        for key, catalogue in COMPONENTS.items():
+        for key, catalogue in catalogues().items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
             if named is not None and named.python is None and named.kind not in catalogue:
                 raise unknown_name(catalogue.what, named.kind, catalogue)
@@ -321,6 +330,8 @@ def make_spec(
 
 def _usual(given: Settings, handed: AuditQuery | None) -> Settings:
     """The attack that fits the layout, and the canary that fits a query about documents."""
+    from leakbound.attacks import QUERIES, AuditQuery
+
     layout = given.get("layout")
     found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
     if isinstance(layout, str) and layout in STAGED:
@@ -384,7 +395,7 @@ def _parse(name: str, text: str) -> Settings:
     """`NAME:option=value,option=value`; what is no text in the class is read as in a file."""
     kind, colon, rest = text.partition(":")
     options = [one.partition("=") for one in re.split(r",(?=\w+=)", rest)] if colon else []
-    known = COMPONENTS[name]
+    known = catalogues()[name]
     types = option_types(known[kind]) if kind in known else {}
     texts = {key for key, one in types.items() if str in (one, *get_args(one))}
     texts -= {key for key, one in types.items() if get_origin(one) is tuple}
@@ -401,10 +412,7 @@ def _parse(name: str, text: str) -> Settings:
 
 
 def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
-    """Flat keys of `base`, overridden by those of `over`.
-
-    Options of a component are merged, unless both name a kind, and not the same one.
-    """
+    """Flat keys of `base` under those of `over`; options of a component of one kind are merged."""
     found = dict(base)
     for key, value in over.items():
         old = found.get(key)
@@ -489,6 +497,8 @@ def collection_settings(
     settings: Settings, mechanism: Mechanism, task: Task, query: Query
 ) -> Settings:
     """The keys that change what is collected."""
+    from leakbound.tasks.facts import draws_early
+
     early = draws_early(mechanism, task, query)
     free = POST_HOC - CLAIM if early else POST_HOC
     found = {key: value for key, value in settings.items() if key not in free}

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 from leakbound._catalogue import Component
-from leakbound.systems.channels import require_channels
 from leakbound.tasks import Access
 from leakbound.tasks.rows.row_files import DELIMITERS, known_encoding
 
@@ -105,6 +104,8 @@ class AttackSpec(FrozenSpec):
         if not isinstance(parts, list | tuple) or not all(isinstance(one, str) for one in parts):
             raise ValueError(f"channels is {value!r}; it must be names, such as answer,logs.")
         names = tuple(name.strip() for part in parts for name in part.split(","))
+        from leakbound.systems.channels import require_channels  # not for help
+
         require_channels(names)
         return names
 

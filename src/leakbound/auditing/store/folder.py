@@ -36,11 +36,7 @@ def run_id(name: str, identity: Settings) -> str:
 
 
 def run_folder(out: Path, name: str, data: str) -> Path:
-    """Where a run is, or will be.
-
-    The name says nothing of the data, so that it confirms no guess about them: runs over other data
-    have a number behind it.
-    """
+    """Where a run is; a number, and no word of the data, tells runs over other data apart."""
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
     folders = (out / one for one in names)
     return next(f for f in folders if _manifest_or_nothing(f).get("data", data) == data)

@@ -172,12 +172,8 @@ def result_in(folder: Path) -> tuple[int, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class PriorResults:
-    """Earlier results from the same evidence.
-
-    A bound for a number of pairs fixed beforehand is none where an earlier result was computed from
-    another number of the same pairs: whoever has seen that result may have chosen this number by
-    it. Bounds that are anytime-valid do not depend on how the number was chosen.
-    """
+    """Earlier results from the same evidence: whoever has seen one may have chosen another number
+    of pairs by it, so bounds for a fixed number are none then."""
 
     pairs: Mapping[str, int] = field(default_factory=dict)
     own_test: bool = False
@@ -217,12 +213,8 @@ class PriorResults:
 
 
 def prior_results(folder: Path, identity: Settings) -> PriorResults:
-    """Results that were computed from what a run and those beside it asked.
-
-    Those of runs beside this one count too, whether their answers are reused or asked for again:
-    a system may give the same answers again. Once the run has a result, no further ones are added,
-    so that the same command gives the same result.
-    """
+    """Results from what a run and those beside it asked, as answers may come again; none are added
+    once the run has a result, so that it stays the same."""
     found = results_of(folder)
     others = () if folder.name in found else runs_beside(folder, "looks", identity["looks"])
     for other, _ in others:
@@ -325,12 +317,8 @@ class RunStore:
         cls, path: Path, identity: Settings, reuse: bool = False,
         require: Callable[[PriorResults], None] = lambda prior: None,
     ) -> tuple[RunStore, PriorResults]:  # fmt: skip
-        """The run at a path, made where there is none, and results from the same trials before it.
-
-        Looks, chain, record and key are verified here, once. `require` may refuse earlier results
-        before anything is written. With `reuse`, answers of other runs to the same questions are
-        copied.
-        """
+        """The run at a path, made and verified once, and results from the same trials before it,
+        which `require` may refuse; with `reuse`, equal answers of other runs are copied."""
         prior = prior_results(path, identity)
         require(prior)
         store = cls(path, identity)
@@ -378,11 +366,7 @@ class RunStore:
         return True
 
     def adopt(self) -> None:
-        """Copy the batches of other runs beside this one that asked the same, unless this run has
-        begun.
-
-        Every run folder keeps its own copy, so each stays whole if the others are deleted.
-        """
+        """Copy the batches of other runs that asked the same, so that each folder stays whole."""
         if self.batches():
             return
         mine = load_manifest(self.folder)
@@ -506,11 +490,7 @@ class RunStore:
         return int(found[0])
 
     def finish(self, pairs: int, record: str) -> Path:
-        """Note a result of so many pairs, and write its record.
-
-        The digest is stored before, so that an edit shows, and the fields after, so that a removal
-        shows and an audit that is killed meanwhile is unfinished.
-        """
+        """Note a result of so many pairs: the digest before its record, so that any edit shows."""
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             chain.note_looks(db, {self.folder.name: pairs})

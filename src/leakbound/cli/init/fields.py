@@ -117,11 +117,6 @@ def text_columns(columns: Iterable[_RowField]) -> list[_RowField]:
     return _name_of([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
 
 
-def label_columns(columns: Iterable[_RowField]) -> list[_RowField]:
-    """The columns that may be the label."""
-    return _name_of([one for one in columns if one.is_label], LABEL_FIELDS)
-
-
 def is_identifier(column: _RowField) -> bool:
     """Whether it holds a different word or number in each row, and so is neither text nor label."""
     plain = not any(" " in value for value in column.values)
@@ -132,11 +127,6 @@ def _name_of(columns: list[_RowField], usual: Sequence[str]) -> list[_RowField]:
     """The columns with a usual word in their names, if there are any."""
     found = [one for one in columns if {word.lower() for word in WORD.findall(one.name)} & {*usual}]
     return found or columns
-
-
-def looks_like_row(columns: Iterable[_RowField]) -> bool:
-    """Whether what should be names of fields may be a first row, which is private."""
-    return any(map(_is_value, columns))
 
 
 def _is_value(column: _RowField) -> bool:
@@ -173,17 +163,14 @@ class FoundFields:
 
 
 def found_fields(data: str, given: Mapping[str, Any], application: bool) -> FoundFields:
-    """Fields of rows whose names are not usual, or of an application's documents.
-
-    At a terminal, a person is asked; elsewhere, what the fields hold must leave no choice.
-    """
+    """Fields with unusual names: a person at a terminal is asked, or no choice may be left."""
     rows = [with_chats(row) for row in source_rows(data, encoding=given.get("encoding"))]
     named = [given.get(key) for key in ("input_field", "label_field", "input_template")]
     try:
         usual = guess(([str(key) for key in row.fields] for row in rows), repr(data), *named)
     except NoUsualName as unknown:
         columns = columns_of([row.fields for row in rows])
-        if HEADED.search(data) and looks_like_row(columns):
+        if HEADED.search(data) and any(map(_is_value, columns)):  # a first row is private
             raise  # it shows no name: what looks like names may be a row
         documents = given.get("model") is None and given.get("labels") is None
         return _choose(data, list(map(str, rows[0].fields)), columns, unknown, documents)
@@ -208,7 +195,8 @@ def _choose(
     known = _known(unknown)
     taken = [*SLOT.findall(unknown.template or ""), unknown.label]
     free = [column for column in columns if column.name not in taken]
-    texts, labels = text_columns(free), label_columns(free)
+    texts = text_columns(free)
+    labels = _name_of([one for one in free if one.is_label], LABEL_FIELDS)
     may_be = {"input_field": texts} if unknown.template is None else {}
     may_be |= {"label_field": labels} if unknown.label is None else {}
     one_text = len(texts) == (1 if unknown.template is None else 0)

@@ -82,8 +82,7 @@ def system_file(out: Path) -> Path:
 
 
 def targets_of(named: Sources, options: ServerOptions, out: Path) -> list[Target]:
-    """Ask the server at an address how it is asked; several ways where it answers rows in several
-    forms."""
+    """Ask the server at an address how it is asked; several ways where rows have several forms."""
     options.require_used(named)
     if named.url is None:
         return [Target()]

@@ -12,22 +12,23 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from leakbound._catalogue import entries_of, load_entry
-from leakbound.auditing.collect.collect import BatchRunner, SystemRunner, replay_only, run_ahead
-from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.shards import replay_model
 from leakbound.auditing.spec.audit_spec import AuditSpec, load_endpoint
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
 from leakbound.errors import UsageError
-from leakbound.models import Answers, Cached, Endpoint, Model
-from leakbound.systems import CallOptions
 
-Opener = Callable[[AuditSpec], Model]
+if TYPE_CHECKING:
+    from leakbound.auditing.collect.collect import BatchRunner
+    from leakbound.auditing.prepare.prepared import Prepared
+    from leakbound.models import Endpoint, Model
+    from leakbound.systems import CallOptions
+
+Opener = Callable[[AuditSpec], "Model"]
 R = TypeVar("R")
 SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
 CLUSTERS = "leakbound.clusters"  # entry points of what spreads work; `ray` is the one of --ray
@@ -70,7 +71,7 @@ class CollectOptions:
     cache: Path | None
     replay: bool
     cluster: Cluster | None
-    calls: CallOptions = CallOptions()
+    calls: CallOptions
 
     def __post_init__(self) -> None:
         if self.cluster is not None and (self.cache is not None or self.replay):
@@ -106,9 +107,10 @@ class CollectOptions:
             )
 
     def opener(self, opener: Opener) -> Opener:
-        """What opens the model of a spec: the stored one for a replay, behind the cache if there is
-        one.
-        """
+        """What opens the model of a spec: the stored one for a replay, behind a cache."""
+        from leakbound.auditing.shards import replay_model  # here and below: not for help
+        from leakbound.models import Answers, Cached
+
         first = partial(replay_model, out=self.out) if self.replay else opener
         if self.cache is None:
             return first
@@ -117,6 +119,8 @@ class CollectOptions:
 
     def runner(self, prepared: Prepared, opener: Opener) -> BatchRunner:
         """What collects the missing batches."""
+        from leakbound.auditing.collect.collect import SystemRunner, replay_only, run_ahead
+
         if self.cache is not None and not prepared.mechanism.needs:
             raise UsageError(
                 "--cache stores answers of a model, and a --system calls its own; leave --cache "
@@ -179,6 +183,8 @@ def call_options(
     endpoint: Endpoint, config: str | None, rate: float | None, disposable: bool
 ) -> CallOptions:
     """How a system is called, as far as the user says so."""
+    from leakbound.systems import CallOptions
+
     source = click.get_current_context().get_parameter_source
     given = set(load_endpoint(Path(config)) if config else ())
     given |= {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}
@@ -222,9 +228,7 @@ OPTIONS = together(
 
 
 def collect_options(function: Function) -> Function:
-    """These options; the function gets `collecting` in their place. It needs those of an endpoint,
-    too.
-    """
+    """These options as `collecting`, beside those of an endpoint."""
 
     @functools.wraps(function)
     def with_collecting(

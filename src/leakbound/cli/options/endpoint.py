@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -19,8 +19,11 @@ from click.core import ParameterSource
 from leakbound.auditing.spec.audit_spec import load_endpoint
 from leakbound.cli.screen.help_pages import Function, combine, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
-from leakbound.models import Capabilities, Dialect, Endpoint, Local
-from leakbound.models.openai.account import PRICES, PriceList
+from leakbound.models.address import Local
+
+if TYPE_CHECKING:
+    from leakbound.models import Capabilities, Dialect, Endpoint
+    from leakbound.models.openai.account import PriceList
 
 server = partial(option, section="Model behind an address")
 OPTIONS = (
@@ -85,12 +88,8 @@ NAMES = names_of(*OPTIONS)
 
 
 def endpoint_options(function: Function, tells: bool = True) -> Function:
-    """The options; the function gets an `endpoint` in their place.
-
-    The `endpoint` section of the configuration file holds where the command line says nothing. At
-    the end, one line reports requests, tokens and cost, which depend on the rows: where answers are
-    to tell nothing else of these, there is none.
-    """
+    """The options as `endpoint`, over those of the configuration file. One line tells requests,
+    tokens and cost at the end, unless answers are to tell nothing of the rows."""
 
     @functools.wraps(function)
     def with_endpoint(**flags: Any) -> object:
@@ -138,6 +137,8 @@ def _endpoint(
     price: str | None,
     **rest: Any,
 ) -> Endpoint:
+    from leakbound.models import Dialect, Endpoint  # here and below: not for help
+
     urls = tuple(part.strip() for text in base_url for part in text.split(",") if part.strip())
     if base_url and not urls:
         raise UsageError(
@@ -151,6 +152,8 @@ def _endpoint(
 
 
 def _price_list(name: str | None) -> PriceList:
+    from leakbound.models.openai.account import PRICES, PriceList
+
     if name is None:
         return PRICES
     file = Path(name)
@@ -164,6 +167,8 @@ def _price_list(name: str | None) -> PriceList:
 
 def _capabilities_at(text: str) -> tuple[Capabilities, Dialect]:
     """As stated, or as a probe found them."""
+    from leakbound.models import Capabilities, Dialect
+
     if not text.endswith(".json"):
         return Capabilities.parse(text), Dialect()
     from leakbound.models.probe import capabilities_of, load_probe

@@ -181,9 +181,7 @@ def attribute_cases(
     label: str,
     each: CaseRunner | None = None,
 ) -> tuple[InfluenceRecord, Finished]:
-    """Attribute a data set, keeping each finished context in a file at `place` and taking up what
-    an earlier run left there.
-    """
+    """Attribute a data set; each finished context is kept at `place`, and taken up from there."""
     finished = Finished(place.with_name(place.name + SUFFIX), model, settings, cases, redact)
     if finished.found:
         click.echo(

@@ -17,6 +17,7 @@ from leakbound.auditing.spec.audit_spec import (
     COMPONENTS,
     GROUPS,
     KEYS,
+    catalogues,
     flat_keys,
     load_config,
     make_spec,
@@ -192,7 +193,7 @@ def _keys() -> list[Decorating]:
 def _values(key: str, annotation: object) -> dict[str, Any]:
     """How the help shows what a flag takes: its few values, or the names of a catalogue."""
     if key in COMPONENTS:
-        return {"metavar": "NAME[:X=Y]", "choices": COMPONENTS[key]}
+        return {"metavar": "NAME[:X=Y]", "choices": lambda: catalogues()[key]}
     parts = [annotation, *get_args(annotation)]
     values = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
     return {"metavar": f"[{'|'.join(values)}]"} if values else {}

@@ -33,10 +33,7 @@ def require_taken(
     config: str | None = None,
     keys: Collection[str] = (),
 ) -> None:
-    """Refuse options of the command line that none of the models takes, or not the application.
-
-    keys: what the command line sets beside its flags.
-    """
+    """Refuse options of the command line that nobody takes; `keys`: what it sets beside flags."""
     params = click.get_current_context().params
     asked = [*(models if application is None else ()), params.get("reflection_model")]
     named = [one for one in asked if one and is_address(one)]

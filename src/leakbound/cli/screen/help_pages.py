@@ -29,7 +29,7 @@ class Option(click.Option):
     """An option under a heading."""
 
     def __init__(
-        self, *args: Any, section: str = OWN, choices: Catalogue[Any] | None = None,
+        self, *args: Any, section: str = OWN, choices: Callable[[], Catalogue[Any]] | None = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
@@ -41,7 +41,7 @@ class Option(click.Option):
         record = super().get_help_record(ctx)
         if record is None or self.choices is None or not ctx.meta.get(WHOLE):
             return record
-        return record[0], f"{record[1]}; one of {', '.join(self.choices.usable)}"
+        return record[0], f"{record[1]}; one of {', '.join(self.choices().usable)}"
 
 
 class SectionedCommand(click.Command):

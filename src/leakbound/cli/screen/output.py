@@ -37,9 +37,7 @@ TURNS = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 def printable(text: str) -> str:
-    """The text with every control character but line breaks and tabs replaced, so that no escape
-    sequence is left.
-    """
+    """The text without control characters but line breaks and tabs: no escape sequence is left."""
     return "".join("�" if _commands(c) else c for c in text)
 
 

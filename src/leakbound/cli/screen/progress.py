@@ -14,10 +14,7 @@ from leakbound.cli.screen.output import is_quiet
 
 @contextmanager
 def progress(label: str | Callable[[], str]) -> Iterator[Callable[[int, int], None]]:
-    """A function to call with (done, total).
-
-    label: what is being done; a callable is called whenever it is shown.
-    """
+    """A function to call with (done, total); a callable label is called whenever it is shown."""
     now = label if callable(label) else lambda: label
     if is_quiet():
         yield lambda done, total: None

@@ -291,8 +291,7 @@ def _plain(mechanism: object, name: str) -> object:
 
 
 def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[list[R]]:
-    """Replies to several groups of requests, sent as one batch. A failed request raises, other than
-    with `answer_total`, which a mechanism with a guarantee uses."""
+    """Replies to groups of requests, sent as one batch; errors raise, unlike in `answer_total`."""
     flat = [request for group in groups for request in group]
     answers = model.answer(flat)
     for request, scores in zip(flat, answers, strict=True):

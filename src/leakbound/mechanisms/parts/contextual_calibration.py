@@ -27,9 +27,8 @@ def score_requests(
     """Requests for the scores of each part, then where they are calibrated for each part those of a
     content-free query.
 
-    Guarantee:
-        Both requests of a part depend only on that part and on public information. However their
-        replies are combined, replacing an example changes the result of one part.
+    Guarantee: Both requests of a part depend only on that part and on public information. However
+    their replies are combined, replacing an example changes the result of one part.
     """
     answers = task.answers(query)
     asked = (query, Query(CONTENT_FREE)) if calibrated else (query,)
@@ -39,12 +38,7 @@ def score_requests(
 
 
 def less_prior(replies: Sequence[npt.ArrayLike]) -> Floats:
-    """Scores minus those of the content-free query.
-
-    Reference:
-        Zhao et al., "Calibrate before use: improving few-shot performance of language models" (ICML
-        2021).
-    """
+    """Scores minus those of the content-free query (Zhao et al., ICML 2021)."""
     asked, empty = np.split(np.asarray(replies, float), 2)
     shown = np.isfinite(asked) & np.isfinite(empty)
     return np.where(shown, finite(asked) - finite(empty), np.nan)

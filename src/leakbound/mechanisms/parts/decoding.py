@@ -40,11 +40,7 @@ from leakbound.tasks.mechanism import Exactness
 
 
 class Decoding(MechanismBase):
-    """Base of mechanisms that choose one of the query's answers, or draw a free answer by tokens.
-
-    Attributes:
-        tokens: Largest number of tokens of a free answer.
-    """
+    """Base of mechanisms that choose one of the query's answers, or draw up to `tokens` freely."""
 
     __slots__ = ()
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
@@ -153,10 +149,7 @@ class Decoding(MechanismBase):
 
 
 class PairDecoding(Decoding):
-    """Base of mechanisms that combine the model's distributions with and without the context.
-
-    If the call with the context fails, the distribution without it is used for both.
-    """
+    """Base of mechanisms over distributions with the context (or without it) and without it."""
 
     __slots__ = ()
 

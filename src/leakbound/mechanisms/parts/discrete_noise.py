@@ -45,14 +45,11 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
     therefore give equal samples. With a generator that is seeded from the operating system's
     randomness, nobody can predict or reconstruct the noise.
 
-    Guarantee:
-        The distribution is exact for ideal random bits: no probability is rounded. Counts that
-        change by Delta in L2 then satisfy Delta^2/(2 sigma^2)-zCDP, to the last bit of the output.
-
-    Reference:
-        Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
-        2020); Mironov, "On significance of the least significant bits for differential privacy"
-        (CCS 2012).
+    Guarantee: The distribution is exact for ideal random bits: no probability is rounded. Counts
+    that change by Delta in L2 then satisfy Delta^2/(2 sigma^2)-zCDP, to the last bit of the output.
+    Reference: Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy"
+    (NeurIPS 2020); Mironov, "On significance of the least significant bits for differential
+    privacy" (CCS 2012).
     """
     positive("sigma", sigma)
     key, count = rng.bytes(KEY), math.prod(shape)

@@ -27,10 +27,7 @@ def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> Ints
 
 
 def clip_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
-    """Normalised log-probabilities, clamped.
-
-    Guarantee: For any scores, two rows differ by at most C in each entry.
-    """
+    """Normalised log-probabilities, clamped: two rows differ by at most C in each entry."""
     raw = finite(scores)
     top = raw.max(-1, keepdims=True)
     log_p = raw - top - np.log(np.exp(raw - top).sum(-1, keepdims=True))
@@ -40,13 +37,10 @@ def clip_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
 def epsilon_per_choice(epsilon: float, delta: float, count: int) -> float:
     """Largest epsilon for each of `count` adaptively chosen exponential mechanisms in a budget.
 
-    Guarantee:
-        `count` mechanisms with that bounded range compose to (epsilon, delta)-DP under their common
-        relation.
-
-    Reference:
-        Cesar and Rogers, "Bounding, concentrating, and truncating" (ALT 2021); Canonne, Kamath and
-        Steinke (NeurIPS 2020), Proposition 12.
+    Guarantee: `count` mechanisms with that bounded range compose to (epsilon, delta)-DP under their
+    common relation.
+    Reference: Cesar and Rogers, "Bounding, concentrating, and truncating" (ALT 2021); Canonne,
+    Kamath and Steinke (NeurIPS 2020), Proposition 12.
     """
     # the last factor covers rounding errors: the composition never exceeds epsilon
     concentrated = math.sqrt(8 * zcdp_rho(epsilon, delta) / count) * (1 - 1e-12)

@@ -87,10 +87,7 @@ def partition_requests(
 
 @dataclass(frozen=True, slots=True)
 class Undefended(MechanismBase):
-    """Base of systems that show the whole context to the model and return its reply.
-
-    Guarantee: None.
-    """
+    """Base of systems that show the model the whole context and return its reply; no guarantee."""
 
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete})
@@ -127,8 +124,7 @@ class Undefended(MechanismBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Make one model call for each job. A failed call counts as an empty reply if the subclass
-        has a guarantee, and raises otherwise."""
+        """Make one model call for each job; a failed one raises unless there is a guarantee."""
         replies = self._answer_jobs(task, jobs, draws, model)
         return [
             as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)

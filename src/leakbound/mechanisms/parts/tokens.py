@@ -39,9 +39,6 @@ class TokenDecoder:
         self._response: tuple[int, ...] = ()
         self.ended = False
 
-    def __repr__(self) -> str:
-        return "TokenDecoder(<private>)"
-
     def logits(self) -> list[Floats]:
         """Logits of the next token. The response ends if the public prompt gets none, which is sent
         alone, so that its logits do not depend on the others."""

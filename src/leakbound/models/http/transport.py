@@ -57,11 +57,7 @@ class TransportError(Exception):
 
 
 class Transport(Protocol):
-    """Sends HTTP requests to the host and port of the URL alone.
-
-    It follows no redirect, uses no proxy and reads no credentials from the environment. It keeps at
-    most `MOST_BYTES` of a reply. Several event loops may call it, each several times at once.
-    """
+    """Sends requests to the URL's host alone: no redirect, proxy or credentials of others."""
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float

@@ -14,7 +14,7 @@ import shutil
 import struct
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, redirect_stderr, suppress
+from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -67,8 +67,7 @@ class ModelFiles:
         return {"local_files_only": self.offline, **of_file}
 
     def kept_in(self, width: torch.dtype) -> Path | None:
-        """The folder where a GGUF file is kept once it is unpacked; its time tells of changes that
-        a fingerprint of samples could miss."""
+        """Where a GGUF file is kept unpacked; its time tells of changes that samples miss."""
         if self.gguf is None:
             return None
         changed, kind = Path(self.address).stat().st_mtime_ns, str(width).removeprefix("torch.")
@@ -76,10 +75,6 @@ class ModelFiles:
         with suppress(RuntimeError):  # no home folder
             return cache_folder("gguf") / name
         return None
-
-    def unpacking(self) -> AbstractContextManager[object]:
-        """Around reading weights: the progress of unpacking a GGUF file is not shown."""
-        return nullcontext() if self.gguf is None else redirect_stderr(StringIO())
 
     def bytes_at(self, width: int) -> int:
         if self.gguf is not None:
@@ -282,7 +277,7 @@ def _load_files(
     tokenizer = reader.from_pretrained(files.name, **reading)
     if files.gguf is None:  # other weight files are pickles, which can run code
         reading["use_safetensors"] = True
-    with files.unpacking():
+    with nullcontext() if files.gguf is None else redirect_stderr(StringIO()):  # its progress
         return tokenizer, *kind.from_pretrained(
             files.name, dtype=width, output_loading_info=True, **reading
         ), behind  # fmt: skip

@@ -32,10 +32,7 @@ START = 8  # requests in flight at first: even a small server can handle them
 
 
 class AdaptiveWindow:
-    """How many requests may be in flight: slow start, then additive increase and halving.
-
-    A round in which the server was too busy halves it once, however many of its requests failed.
-    """
+    """Requests in flight: slow start, then additive increase, and halving once a busy round."""
 
     def __init__(self, most: int) -> None:
         self.most, self.size, self.busy = most, float(min(most, START)), 0
@@ -91,11 +88,7 @@ class Host:
 
 
 class Client:
-    """Sends batches from any thread; connections are kept until `close` or the end of the process.
-
-    After `close`, the next request opens new ones. An endpoint that asks to wait longer than
-    `patience` seconds ends the run with an error, because the run would seem to hang.
-    """
+    """Sends batches from any thread; a wait of more than `patience` seconds is an error."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None,

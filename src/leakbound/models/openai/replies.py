@@ -274,11 +274,8 @@ def _part(part: JsonValue) -> tuple[str, str]:
 
 
 def without_reasoning(text: str) -> tuple[str, str]:
-    """The answer in a text, and its reasoning.
-
-    Reasoning ends at its closing mark, whether its opening mark is in the text or ended the prompt.
-    Text after an opening mark that is never closed is also reasoning; any answer is before it.
-    """
+    """The answer in a text, and its reasoning, which ends at its closing mark, or with the text
+    where an opening mark is never closed."""
     for opens, closes in MARKS:
         if opens.search(text) or closes.search(text):
             return _divide(text, opens, closes)

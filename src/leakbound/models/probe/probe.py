@@ -161,12 +161,7 @@ def probe_model(model: Model, address: str) -> ProbeRecord:
 
 
 def capabilities_of(record: ProbeRecord) -> Capabilities:
-    """The capabilities that the client may use: only those that were checked and hold.
-
-    Log-probabilities of given texts count only if they were found at their own tokens and satisfy
-    the laws of ln p. Texts go to /completions only if necessary: for scores, or if there is no
-    chat.
-    """
+    """The capabilities that hold, of scores at their own tokens; completions only where needed."""
     if record.base_url is None:
         raise UsageError(
             f"the capabilities are those of {record.address}, which is not an endpoint; probe the "

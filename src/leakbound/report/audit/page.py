@@ -160,14 +160,6 @@ def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
     )
 
 
-BINARY = 3  # edges of the histogram of scores that are 0 or 1
-
-
-def is_binary(result: AuditResult) -> bool:
-    """Whether the attack says yes or no, so that a ROC curve would be three points."""
-    return len(result.curves.edges) == BINARY and bool(rates_of(result, 0.05))
-
-
 def rates_figure(result: AuditResult) -> str:
     figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
     claim = ApproxDP(result.claim.epsilon, result.claim.delta)
@@ -352,7 +344,8 @@ def _trial_that_leaks(result: AuditResult) -> TrialView | None:
 
 def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
     """The figures of what the attack saw: its scores, and the test after each paired trial."""
-    found = [(rates_figure(result), RATES)] if is_binary(result) else [
+    binary = len(result.curves.edges) == 3 and bool(rates_of(result, 0.05))  # scores are 0 or 1
+    found = [(rates_figure(result), RATES)] if binary else [
         (roc_figure(result), _roc_caption(result)),
         (histogram_figure(result), HISTOGRAM),
     ]  # fmt: skip

@@ -182,9 +182,7 @@ def _draw_spread(axes: Axes, series: Series, color: str, connected: bool) -> Non
 
 
 def _scale_x(axes: Axes, data: FigureData) -> float:
-    """Logarithmic where values span much; places without numbers get their names, whose height it
-    gives.
-    """
+    """Logarithmic where values span much; or names, whose height it gives."""
     places = sorted({point.x.middle for series in data.series for point in series.points})
     if data.ticks:
         return name_places(axes, data.ticks)

@@ -230,13 +230,7 @@ STEPS = 20  # bisections of a rate, to 1e-6
 
 
 def change_power(trials: int, rate: float, other: float, level: float) -> float:
-    """Probability that the two-sided exact test of two samples rejects equal rates.
-
-    More than 400 trials of each sample count as 400.
-
-    Reference:
-        Fisher (1935); `rank_test` for two distinct values.
-    """
+    """Power of Fisher's exact two-sided test (`rank_test`); more than 400 trials count as 400."""
     whole("trials", trials, 0)
     trials = min(trials, MOST)
     counts = np.arange(trials + 1.0)
@@ -248,24 +242,17 @@ def change_power(trials: int, rate: float, other: float, level: float) -> float:
 
 
 def detectable_change(trials: int, level: float) -> float:
-    """The least D for which rates of 1/2 + D/2 and 1/2 - D/2 are told apart with probability 0.9.
-
-    Rounded up; infinity where even rates of 1 and 0 are not told apart.
-    """
+    """The least D, rounded up, for which 1/2 + D/2 and 1/2 - D/2 are told apart at 0.9."""
     return _least(lambda d: change_power(trials, (1 + d) / 2, (1 - d) / 2, level))
 
 
 def detectable_share(trials: int, level: float) -> float:
-    """The least rate R that is told from a rate of 0 with probability 0.9: how often a reply must
-    show what no reply shows without the canary.
-    """
+    """The least rate that is told from a rate of 0 with probability 0.9."""
     return _least(lambda share: change_power(trials, share, 0.0, level))
 
 
 def trials_for_change(change: float, level: float) -> int:
-    """The least size of both samples that tells rates of 1/2 + change/2 and 1/2 - change/2 apart
-    with probability 0.9; 400 where it would be more.
-    """
+    """The least size of both samples, up to 400, that shows a change with probability 0.9."""
     rates = (1 + within("change", change, 0.0, 1.0)) / 2, (1 - change) / 2
     found = least_number(lambda n: change_power(n, *rates, level) >= POWER, MOST)
     return MOST if found is None else min(found, MOST)

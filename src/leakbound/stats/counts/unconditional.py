@@ -518,8 +518,7 @@ def _critical_edges(
     confidence: float,
     kept: float,
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Groups of edge points, each with the largest region that is improbable at all its points.
-    Levels first span the range that outcomes reach, then, twice, the range that points need."""
+    """Groups of edge points with the largest region that is improbable at all of them."""
     low = np.zeros(p.size)
     top = approximate_limit(trials.n, 0, trials, claims, confidence)
     high = np.full(p.size, top * (1 + FINE))  # which no outcome reaches

@@ -109,8 +109,7 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
 
 
 def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
-    """Rates of all pairs, and of all but one (the jackknife), each at the threshold with the best
-    accuracy."""
+    """Rates of all pairs, and of all but one (the jackknife), each at its best threshold."""
     above = _pairs_above(member, nonmember)
     total, pairs = above.sum(1, keepdims=True), above.shape[1]
     left = total - above if pairs > 1 else above

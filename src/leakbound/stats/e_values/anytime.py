@@ -57,8 +57,7 @@ class EValueTest(ABC):
 
     @property
     def rejected_at(self) -> int | None:
-        """Number of pairs, or scores, after which the claim was first rejected; None if it was
-        not."""
+        """Number of pairs, or scores, after which the claim was first rejected; or None."""
         over = np.flatnonzero(self.log_e_values >= self.log_threshold)
         if over.size:
             return int(over[0]) + 1
@@ -93,11 +92,7 @@ Replay = Callable[[Evidence, Floats], Floats]
 
 
 class AnytimeTest(EValueTest):
-    """A test of a claim about pairs by an e-value. It can be read and stopped after any pair.
-
-    Attributes:
-        claim: Guarantee that is tested.
-    """
+    """A test of a claim (a guarantee) about pairs by an e-value, which may stop after any pair."""
 
     claim: Guarantee
 
@@ -108,12 +103,7 @@ class AnytimeTest(EValueTest):
 
     @abstractmethod
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP: (C, pairs) log e-values.
-
-        Args:
-            epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all claims, in [0, 1).
-        """
+        """(C, pairs) log e-values against claims of (epsilon, delta)-DP, from (C,) epsilons."""
 
     @abstractmethod
     def mu_paths(self, mus: Floats) -> Floats:
@@ -122,9 +112,8 @@ class AnytimeTest(EValueTest):
     def epsilon_lower_bound(self, delta: float) -> Estimate:
         """Largest epsilon for which it and all smaller values are rejected at `delta`, in [0, 1).
 
-        Guarantee:
-            Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
-            stopping time.
+        Guarantee: Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
+        stopping time.
         """
         delta_value(delta)
         value = self._scan(lambda one, epsilons: one.epsilon_paths(epsilons, delta))

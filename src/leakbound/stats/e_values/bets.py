@@ -94,10 +94,7 @@ class ProductBet(LevelTest):
         self._y: list[Floats] = []
 
     def extend(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Observe pairs in order: (pairs, thresholds) answers of both contexts, 0 or 1.
-
-        An answer of one half is not known, and bets nothing.
-        """
+        """Observe (pairs, thresholds) answers of both contexts, 0 or 1; one half bets nothing."""
         xs, ys = np.asarray(x, float), np.asarray(y, float)
         if xs.ndim != 2 or xs.shape != ys.shape or not np.isin([xs, ys], (0.0, 0.5, 1.0)).all():
             raise UsageError(
@@ -130,10 +127,7 @@ class ProductBet(LevelTest):
 
 
 def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats, wary: bool) -> Floats:
-    """(audits, C, pairs) log e-values of (audits, pairs) answers against claims of (C, L) levels.
-
-    Each level and each prior is a process of its own.
-    """
+    """(audits, C, pairs) log e-values of answers against claims of (C, L) levels, each apart."""
     weights = np.log(np.maximum(prior_weights(epsilons), 1e-300) / epsilons.shape[1])
     slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
     starts = restakes_before(x.shape[1])
@@ -220,8 +214,7 @@ def _on_line(high: Floats, low: Floats, slope: Floats, delta: Floats) -> tuple[F
 
 
 def _nearest(high: Floats, low: Floats, slope: Floats, delta: Floats) -> Floats:
-    """The one root of the derivative along the line, by Newton's steps; halves of the interval
-    where they leave it."""
+    """The root of the derivative along the line, by Newton's steps and halves of the interval."""
     left, right = low.copy(), (high - delta) / slope
     b = (left + right) / 2
     for _ in range(STEPS):
@@ -317,8 +310,7 @@ class OrderBet(LevelTest):
         self._levels, self._signs = read_levels(claim, deltas), list[Floats]()
 
     def extend(self, signs: npt.ArrayLike) -> None:
-        """Observe pairs in order: (pairs, measurements) signs, 1 where the reply to the canary-in
-        context has the larger one."""
+        """Observe (pairs, measurements) signs: 1 where the canary-in context has the larger one."""
         self._signs.append(np.asarray(signs, float))
 
     @property

@@ -69,8 +69,7 @@ class BestVotes:
         return found[0], found[1]
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): the probabilities of every pair of vote counts, or the four
-        corners if votes move freely. None if there are too many pairs to list."""
+        """(xs, ys), each (states, K), of vote counts, or four corners; None if too many."""
         if not self.shared:
             rest = [0] * (self.classes - 1)
             ends = self.chances([[0, self.partitions, *rest[1:]], [self.partitions, *rest]])
@@ -85,8 +84,7 @@ class BestVotes:
 
 @lru_cache(maxsize=8)
 def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
-    """Histograms, with the other classes sorted, and the indices of all pairs that differ by one
-    moved vote; None if there are too many."""
+    """Histograms, and the indices of all pairs that differ by one moved vote; None if too many."""
     states: list[tuple[int, ...]] = []
     for own in range(partitions + 1):
         for rest in _parts(partitions - own, classes - 1, partitions - own):

@@ -42,8 +42,7 @@ class KnownScores(Protocol):
         """(K,) thresholds of the score, fixed before any output is seen."""
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair;
-        None if any pair of probabilities is allowed for."""
+        """(xs, ys), each (states, K), whose hull has all probabilities; None if any is allowed."""
 
     def expected(self) -> tuple[Floats, Floats]:
         """(x, y), each (K,): a typical pair, assumed before any data."""
@@ -156,10 +155,7 @@ class VoteScores:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteMargins(VoteScores):
-    """Exact scores of the difference of two counts of votes with discrete noise.
-
-    Construct it with `margin`. `sigma` belongs to the difference: sqrt(2) times that of one count.
-    """
+    """Exact scores of the difference of two counts with discrete noise, of which sigma is."""
 
     @property
     def thresholds(self) -> Floats:

@@ -91,8 +91,7 @@ def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
 
 
 def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
-    """Requests that a service takes by its own description, one for each field that may take the
-    rows: lists first, and those whose names say so."""
+    """Requests by a service's own description, one for each field that may take the rows."""
     schema = _resolve(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
                                         "application/json", "schema"))  # fmt: skip
     fields = _within(schema, "properties")
@@ -195,11 +194,6 @@ def without_context(body: JsonValue) -> JsonValue | None:
 def _places(body: JsonValue) -> set[str]:
     fields = body.items() if isinstance(body, dict) else ()
     return {name for name, value in fields if slots_of(value) & ROWS}
-
-
-def is_error(reply: JsonValue) -> bool:
-    """Whether a reply says that something went wrong, whatever its status."""
-    return isinstance(reply, dict) and any(reply.get(name) for name in ERRORS)
 
 
 def text_paths(reply: JsonValue) -> dict[str, str]:
@@ -417,7 +411,7 @@ class _Search:
         found = _json(reply)
         if found is None:
             raise TargetError(f"{self.url} answers with {other_than_json(reply)} {HINT}")
-        if is_error(found):
+        if isinstance(found, dict) and any(found.get(name) for name in ERRORS):
             return None
         self.paths = list(text_paths(found))
         given = self.answer if self.answer in self.paths else None

@@ -64,8 +64,7 @@ class _StoreService:
         self._thread.close(patience=None)
 
     async def _plant(self, record: Example, into: Records) -> None:
-        """An id that leakbound makes names the record however often the request is sent, and stands
-        in `into` before it is: a record whose request is interrupted is removed, too."""
+        """An id of our own names the record before it is sent, so that it can be removed."""
         call = self._config.plant
         if call is None:
             raise TargetError(f"the system at {self._config.shown} is no store: it has no plant.")

@@ -139,8 +139,7 @@ def other_than_json(reply: HttpReply) -> str:
 
 
 def events_in(reply: HttpReply, call: HttpCall) -> list[JsonValue] | None:
-    """The events of a stream, in their order; None for any other reply. Where the first one is not
-    JSON, all are texts."""
+    """The events of a stream, all texts where the first one is not JSON; None otherwise."""
     kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
     if kind not in STREAMS:
         return None

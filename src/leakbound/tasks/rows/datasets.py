@@ -44,10 +44,7 @@ def as_examples(
     label_field: str | None = None, input_template: str | None = None, folder: Path = Path(),
     drop_empty: bool = False,
 ) -> Context:  # fmt: skip
-    """Rows of a source as examples; fields that are not named have the same usual names in each.
-
-    Which fields were found is logged under the name leakbound.data, and so is what is left out.
-    """
+    """Rows of a source as examples; what was found is logged under the name leakbound.data."""
     names = (tuple(map(str, with_chats(row).fields)) for row in rows)
     fields = guess(names, where, input_field, label_field, input_template)
     if label_field is None or not (input_field or input_template):

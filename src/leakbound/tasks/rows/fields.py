@@ -154,10 +154,7 @@ def guess(
     label_field: str | None,
     template: str | None,
 ) -> FieldMap:
-    """The field map that a user gave; what was not named is found by its usual name.
-
-    Every row must lead to the same field map by itself, so that no row decides for the others.
-    """
+    """The field map that a user gave, or usual names; every row must lead to the same by itself."""
     if template is not None and input_field:
         raise DataError(
             f"the input field {input_field!r} and the input template {template!r} both say what "

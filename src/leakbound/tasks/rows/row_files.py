@@ -296,9 +296,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _head(lines: io.StringIO) -> tuple[str, int, str | None]:
-    """The first line with text, how many lines are read, and the delimiter that a line `sep=;`
-    above it names, as Excel writes and reads it.
-    """
+    """The first line with text, how many lines are read, and the delimiter of a `sep=` line."""
     named = None
     for number, line in enumerate(iter(lines.readline, ""), 1):
         text = line.rstrip("\r\n")

@@ -65,10 +65,7 @@ TYPED = ("arrow", "parquet", "text")  # kinds of files that declare the types of
 
 
 def hub_rows(where: str, config: str | None = None, split: str | None = None) -> list[SourceRow]:
-    """The rows of a Hugging Face dataset.
-
-    Nested fields stand under dotted names, and class numbers become class names.
-    """
+    """The rows of a Hugging Face dataset, with dotted names and the names of classes."""
     try:
         import datasets
     except ImportError:

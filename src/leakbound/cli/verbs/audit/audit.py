@@ -8,15 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from leakbound._files import write_private
-from leakbound.auditing import AuditResult, AuditSpec, prepare, run_audit
-from leakbound.auditing.collect.collect import SystemRunner
-from leakbound.auditing.one_run import prepare_one_run, run_one_run
-from leakbound.auditing.prepare.build import open_models
-from leakbound.auditing.shards import run_shard
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
@@ -25,8 +21,10 @@ from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.progress import progress
 from leakbound.cli.screen.result import show_result
-from leakbound.models import Endpoint, Local
-from leakbound.systems import SystemFailed
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult, AuditSpec
+    from leakbound.models import Endpoint, Local
 
 DEBUG = "debug.txt"  # in a run folder
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
@@ -63,6 +61,10 @@ def command(
     with 0 (no violation), 1 (violation) or 3 (inconclusive); with 0 after a shard, which has no
     verdict.
     """
+    from leakbound.auditing import prepare, run_audit  # here and below: what help does not need
+    from leakbound.auditing.prepare.build import open_models
+    from leakbound.auditing.shards import run_shard
+
     collecting.require(fresh, endpoint)
     opener = partial(open_models, endpoint=endpoint, local=local)
     spec = spec_from(config, assignments, with_sources(sources, flags))
@@ -87,6 +89,8 @@ def command(
 @contextmanager
 def _tell(ask: object) -> Iterator[None]:
     """At the end, one line says which calls of a system were tried again or lost."""
+    from leakbound.auditing.collect.collect import SystemRunner
+
     try:
         yield
     finally:
@@ -97,6 +101,8 @@ def _tell(ask: object) -> Iterator[None]:
 @contextmanager
 def _debug(folder: Path | None) -> Iterator[None]:
     """What a system raised is kept in the folder, if there is one, for its owner alone."""
+    from leakbound.systems import SystemFailed
+
     try:
         yield
     except SystemFailed as failure:
@@ -111,6 +117,8 @@ def _debug(folder: Path | None) -> Iterator[None]:
 
 def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bool) -> int:
     """One store in this process: no part of it could be asked elsewhere."""
+    from leakbound.auditing.one_run import prepare_one_run, run_one_run
+
     collecting.require_one_process()
     prepared = prepare_one_run(spec)
     folder = prepared.folder(collecting.out)
@@ -127,7 +135,7 @@ def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bo
 
 def finish(record: AuditResult, folder: Path, seconds: float | None = None) -> int:
     """Write the report of a finished run, say what was found, and give the exit code."""
-    from leakbound.report import page  # only an audit that ends needs pages
+    from leakbound.report import page
 
     write_private(folder / "report.html", page([record]))
     code = EXIT[record.verdict]

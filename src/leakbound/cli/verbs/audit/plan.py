@@ -7,14 +7,12 @@ from dataclasses import replace
 from functools import partial
 from math import ceil, floor
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
-from leakbound.auditing.one_run import plan_one_run, prepare_one_run
-from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.prepare.prepared import Prepared
@@ -40,10 +38,12 @@ from leakbound.models.address import lacks_torch
 from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
 from leakbound.report.screen import DEFAULT, SIGNS, WIDTH, lay_out
 from leakbound.report.words import number_of
-from leakbound.serving.ledger import affordable_answers
 from leakbound.stats import Assumption, Power, beside, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
+
+if TYPE_CHECKING:
+    from leakbound.auditing.one_run.prepare import PreparedOneRun
 
 TIMES = (1, 2, 4, 8, 16)  # budgets, in units of the claimed epsilon
 # Of guarantees whose composition takes seconds, and of none at all, nothing is said.
@@ -54,6 +54,8 @@ def budget_line(cost: Guarantee, epsilon: float, delta: float) -> str | None:
     """How many answers of a mechanism budgets buy, where it is served."""
     if any(isinstance(part, UNSAID) for part in leaves(cost)):
         return None
+    from leakbound.serving.ledger import affordable_answers
+
     budgets = [times * epsilon for times in TIMES]
     bought = [affordable_answers(cost, budget, delta) for budget in budgets]
     if None in bought:
@@ -97,6 +99,8 @@ def command(
     spec = spec_from(config, assignments, with_sources(sources, flags))
     prepared: Prepared | PreparedOneRun
     if spec.design.layout == "one_run":
+        from leakbound.auditing.one_run import plan_one_run, prepare_one_run
+
         prepared, things = prepare_one_run(spec), "canaries"
         planned = plan_one_run(prepared)
         lines = [described(planned, prepared.claim(), spec.decision.claim_for, things)]

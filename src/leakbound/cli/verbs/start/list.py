@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from leakbound._catalogue import Catalogue, schemes
-from leakbound.auditing.spec.audit_spec import COMPONENTS
+from leakbound.auditing.spec.audit_spec import catalogues
 from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit, say
 from leakbound.errors import unknown_name
@@ -19,12 +19,9 @@ SYSTEMS = {
     "python:file.py:object": "a callable (context, query), or an object with a method answer",
     "http:file.yaml": "an HTTP service that takes a context",
 }
+KINDS = ("mechanisms", "queries", "canaries", "scores", "estimators")
 CATALOGUES: dict[str, Mapping[str, object]] = {
-    "mechanisms": COMPONENTS["mechanism"],
-    "queries": COMPONENTS["query"],
-    "canaries": COMPONENTS["canary"],
-    "scores": COMPONENTS["score"],
-    "estimators": COMPONENTS["estimator"],
+    **dict(zip(KINDS, catalogues().values(), strict=True)),
     "models": ADDRESSES,
     "systems": SYSTEMS,
     "tasks": {
