@@ -1,9 +1,10 @@
 """The whole conformance matrix: planted, shipped and correct mechanisms.
 
-    python bench/conformance.py docs/measured/conformance.md
+    python bench/conformance.py docs/measured/conformance.md [--shipped]
 
 Planted mechanisms at ten seeds; shipped and correct ones at seven epsilons; exact losses over
-10,000 neighbouring pairs. It takes about half an hour on one core.
+10,000 neighbouring pairs. It takes about half an hour on one core; with --shipped, the tables of
+planted and of correct mechanisms are kept.
 """
 
 from __future__ import annotations
@@ -171,32 +172,53 @@ def _table(head: tuple[str, ...], rows: Iterator[str]) -> str:
     return "\n".join((f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *rows, ""))
 
 
-def main(path: Path) -> None:
-    """Write the page.
-
-    Args:
-        path: Where it goes.
-    """
+def sections() -> Iterator[tuple[str, bool, Callable[[], tuple[str, ...]]]]:
+    """Title, whether it tells of shipped mechanisms, and what makes the text."""
     epsilons = tuple(f"ε = {epsilon:g}" for epsilon in EPSILONS)
     others = "\n".join(f"- {name}: {what}" for name, what in NOT_MECHANISMS.items())
-    parts = (
-        HEAD,
-        "## Planted mechanisms\n",
-        "Each has one defect of the catalogues; the invariant is one that finds it.\n",
-        _table(("defect", "found at seeds", "invariant", "finding at the first"), planted_rows()),
-        f"Rows of the catalogues that are about something else than a mechanism:\n\n{others}\n",
-        "## Shipped mechanisms\n",
-        _table(("mechanism", *epsilons), matrix_rows(shipped_at)),
-        "## Correct mechanisms written for this purpose\n",
-        _table(("mechanism", *epsilons), matrix_rows(correct_at)),
-        f"## Exact losses at ε = 2, δ = {DELTA:g}\n",
-        f"Over {PAIRS:,} pairs of neighbouring contexts that are scripted to hurt, and of the\n"
-        "worst pair: one example turns one voter of a crowd. Where no output distribution is\n"
-        "known in closed form, the two-sample tests above stand in its place.\n",
-        _table(("mechanism", "largest loss", "worst pair"), loss_rows(2.0)),
+    yield (
+        "Planted mechanisms",
+        False,
+        lambda: (
+            "Each has one defect of the catalogues; the invariant is one that finds it.\n",
+            _table(
+                ("defect", "found at seeds", "invariant", "finding at the first"), planted_rows()
+            ),
+            f"Rows of the catalogues that are about something else than a mechanism:\n\n{others}\n",
+        ),
     )
+    yield (
+        "Shipped mechanisms",
+        True,
+        lambda: (_table(("mechanism", *epsilons), matrix_rows(shipped_at)),),
+    )
+    yield (
+        "Correct mechanisms written for this purpose",
+        False,
+        lambda: (_table(("mechanism", *epsilons), matrix_rows(correct_at)),),
+    )
+    yield (
+        f"Exact losses at ε = 2, δ = {DELTA:g}",
+        True,
+        lambda: (
+            f"Over {PAIRS:,} pairs of neighbouring contexts that are scripted to hurt, and of the\n"
+            "worst pair: one example turns one voter of a crowd. Where no output distribution is\n"
+            "known in closed form, the two-sample tests above stand in its place.\n",
+            _table(("mechanism", "largest loss", "worst pair"), loss_rows(2.0)),
+        ),
+    )
+
+
+def main(path: Path, *only: str) -> None:
+    """Write the page, or only what it tells of shipped mechanisms."""
+    old = path.read_text(encoding="utf-8").split("\n## ")[1:] if only else []
+    kept = dict(one.split("\n\n", 1) for one in old)
+    parts = [HEAD]
+    for title, of_shipped, make in sections():
+        made = of_shipped or not only
+        parts += [f"## {title}\n", *(make() if made else [kept[title].rstrip("\n") + "\n"])]
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

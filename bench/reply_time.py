@@ -1,21 +1,24 @@
 """Does the time of a reply tell how long the rows are? Two services over real connections.
 
     python bench/reply_time.py [--requests 200] [--after 0.6] [--seeds 1]
-    python bench/reply_time.py --deadlines 20000 [--clients 4]
+    python bench/reply_time.py --deadlines 20000 [--clients 4] [--kept FILE]
 
 One has rows of 10 characters, the other of 4,000, and the model takes time in proportion to its
 prompt. Clients ask one request at a time, of either service as a coin decides. A two-sample test
 (Kolmogorov and Smirnov) compares times in whole milliseconds: as soon as answers are made, and at
 one time after the payment, beside so many busy processes as `--load` says. `--deadlines` counts
-answers that are late at the time that `auto` finds: rows of 4,000 characters, parallel clients. A
-service that stopped starts again, and is asked again.
+answers that are late at the time that `auto` finds: rows of 4,000 characters, parallel clients. Its
+counts are kept, so a run that was stopped goes on. A service that stopped starts again, and is
+asked again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import multiprocessing
+import subprocess
 import sys
 import tempfile
 import threading
@@ -44,6 +47,8 @@ from leakbound.tasks import Example, Task  # noqa: E402
 
 LENGTHS = (10, 4000)
 AUTO = -1.0
+KEPT = ROOT / "bench/results/reply-time.json"
+BATCH = 20  # answers between two writes
 PACE = [2e6]  # characters a second that the model reads
 
 
@@ -100,16 +105,25 @@ class Service:
                     self.app = application(self.private, reply_after=self.after)
 
 
-def missed(deadlines: int, clients: int) -> tuple[int, float]:
-    """How many answers were late besides so many that were not, and after how many seconds."""
+def missed(deadlines: int, clients: int, kept: Path) -> list[dict[str, Any]]:
+    """All runs, with a last one until they have so many answers together."""
+    runs = json.loads(kept.read_text()) if kept.exists() else []
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
+    begun = sum(one["answers"] for one in runs)
+    if begun >= deadlines:
+        return runs
     with tempfile.TemporaryDirectory() as folder:
         made = Service(max(LENGTHS), Path(folder), AUTO)
+        run = {"commit": commit, "after": round(made.after, 3), "clients": clients}
         with (
             running(made) as url, httpx.Client(timeout=600.0, base_url=url) as client,
             ThreadPoolExecutor(clients) as pool,
         ):  # fmt: skip
-            deque(pool.map(lambda _: made.ask(client), range(deadlines)))
-        return made.late, made.after
+            for done in range(0, deadlines - begun, BATCH):
+                deque(pool.map(lambda _: made.ask(client), range(BATCH)))
+                now = [*runs, run | {"answers": done + BATCH, "late": made.late}]
+                kept.write_text(json.dumps(now, indent=1) + "\n")
+        return now
 
 
 def times(requests: int, after: float | None, seed: int) -> tuple[list[list[float]], int]:
@@ -135,12 +149,15 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=PACE[0], help="characters a second")
     parser.add_argument("--deadlines", type=int, default=0)
     parser.add_argument("--clients", type=int, default=4, help="at once")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="counts of --deadlines")
     given = parser.parse_args()
     PACE[0] = given.pace
     if given.deadlines:
         with load(given.load):
-            late, after = missed(given.deadlines, given.clients)
-        print(f"{given.deadlines} answers, and {late} that were late, after {after:.2f} s")
+            runs = missed(given.deadlines, given.clients, given.kept)
+        late, answers = (sum(one[key] for one in runs) for key in ("late", "answers"))
+        after = ", ".join(sorted({f"{one['after']:.2f} s" for one in runs}))
+        print(f"{late} of {answers:,} answers late, each after {after}")
         return
     print("| replies leave | seed | median ms, rows of 10 and of 4,000 | p of one law | late |")
     print("| --- " * 5 + "|")

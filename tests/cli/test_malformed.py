@@ -292,6 +292,8 @@ def _spend(folder: Path, records: object) -> object:
 
 ARGUMENTS: list[tuple[Callable[[Path], object], str]] = [
     (lambda desk: leakbound.audit([(None, "a"), ("x", "b")]), "the input of a row is NoneType; it"),
+    (lambda desk: leakbound.answer("q", [({"text": "x"}, "a")], labels=("a", "b")),
+     "the input of a row is dict; it must be text"),
     (lambda desk: leakbound.audit([(b"x", "a")]), "the input of a row is bytes; it must be text"),
     (lambda desk: leakbound.gate(desk / "run", max_epsilon="1"), "max_epsilon is '1'; it must be"),
     (lambda desk: leakbound.gate(desk / "run", min_power="1"), "min_power is '1'; it must be a nu"),

@@ -259,6 +259,13 @@ def test_equal_parts_add_up_to_no_less_than_their_sum(count: int) -> None:
     assert Fraction(pure_composition_epsilon(0.1, count, 0.0)) >= Fraction(0.1) * count
 
 
+@pytest.mark.parametrize("epsilons", [[1e-6] * 5, [0.5, 1e-12, 0.1], [0.01, *[0.5] * 3]])
+def test_the_largest_loss_is_rounded_up(epsilons: list[float]) -> None:
+    """At a tiny delta, epsilon was below the sum by a bit in the last place."""
+    parts = [PureDP(one) for one in epsilons]
+    assert Fraction(compose(parts).epsilon(1e-300)) >= sum(map(Fraction, epsilons))
+
+
 @pytest.mark.parametrize("delta", [1e-299, 1e-300, 1e-308])
 def test_a_tiny_delta_composes_many_answers(delta: float) -> None:
     """2 / delta was infinite, and no sentence."""

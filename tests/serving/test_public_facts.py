@@ -255,3 +255,27 @@ def test_the_record_of_an_audit_holds_the_digest(tmp_path: Path) -> None:
     )  # fmt: skip
     mechanism = leakbound.mechanisms.FewShot()
     assert result.provenance["manifest"] == PublicManifest.of(MAIL, mechanism, model).digest
+
+
+def test_how_many_rows_there_are_shows_nowhere_where_it_is_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under add_remove, "Expect at most 68% right answers" counted the rows, and so did a repr."""
+    monkeypatch.chdir(tmp_path)
+    opened = Scripted(label_scores=lambda prompt, labels: [0.0 for _ in labels])
+    monkeypatch.setattr(answer_command, "open_models", lambda *_: opened)
+    said, task = [], Task("mail", ("a", "b"))
+    for rows in (3, 4):
+        lines = [json.dumps({"text": f"t {at}", "label": "a"}) for at in range(rows)]
+        Path("rows.jsonl").write_text("\n".join(lines))
+        done = CliRunner().invoke(group, (
+            "answer", "--data", "rows.jsonl", "--labels", "a,b", "--ledger", f"{rows}.sqlite",
+            "--mechanism", "product_of_experts:calibration=add_remove", "what"),
+            standalone_mode=False)  # fmt: skip
+        mechanism = leakbound.mechanisms.ProductOfExperts(1.0, calibration="add_remove")
+        ledger = Ledger("other.sqlite", 1.0, 0.0)
+        served = PrivateICL(mechanism, [("t", "a")] * rows, task, opened, ledger,
+                            record_ids=[str(at) for at in range(rows)])  # fmt: skip
+        said.append((done.return_value, done.stderr, repr(served)))
+    assert said[0] == said[1]
+    assert said[0][0] == 0

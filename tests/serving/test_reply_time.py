@@ -307,19 +307,28 @@ def test_the_command_takes_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 class Failing(BaseHTTPRequestHandler):
-    """A chat model that answers HTTP 500 to whatever holds a word."""
+    """A chat model that answers HTTP 500 or 429 to whatever holds a word."""
 
     protocol_version = "HTTP/1.1"
+    asked = met = 0
+
+    def setup(self) -> None:
+        Failing.met += 1
+        super().setup()
 
     def do_POST(self) -> None:
+        Failing.asked += 1
         text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        fails = "zanzibar" in text
+        busy = "kilwa" in text
+        fails = busy or "zanzibar" in text
         said = {"role": "assistant", "content": "work"}
         usage = {"prompt_tokens": len(text), "completion_tokens": 1, "total_tokens": len(text) + 1}
         choice = {"index": 0, "message": said, "finish_reason": "stop"}
         body = json.dumps({"error": {"message": "no"}} if fails else
                           {"choices": [choice], "usage": usage}).encode()  # fmt: skip
-        self.send_response(500 if fails else 200)
+        self.send_response((429 if busy else 500) if fails else 200)
+        if busy:
+            self.send_header("Retry-After", "3")
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -331,18 +340,21 @@ class Failing(BaseHTTPRequestHandler):
 @pytest.mark.slow
 def test_a_command_says_nothing_of_a_row_at_which_the_model_fails(tmp_path: Path) -> None:
     """It ended with 70, and told how many tokens and retries the rows took; with a time, the
-    waits between the retries made the answer late."""
+    waits between the retries made the answer late, and so did the pause that a server asks for,
+    which the next request kept, too. Rows beside one that failed were asked again."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         found = []
-        for name, text in (("plain", "a note"), ("long", "a note " * 300), ("fails", "zanzibar")):
+        for name, text in (("plain", "a note"), ("long", "a note " * 300), ("fails", "zanzibar"),
+                           ("busy", "kilwa")):  # fmt: skip
             folder = tmp_path / name
             folder.mkdir()
             rows = [{"text": f"message {at}", "label": "work"} for at in range(9)]
             rows += [{"text": text, "label": "home"}]
             (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             for more in ((), ("--reply-after", "4")):
+                Failing.asked = Failing.met = 0
                 done = cli(
                     "answer", "--data", "rows.jsonl", "--labels", "work,home", "--epsilon", "0.5",
                     "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1",
@@ -355,12 +367,22 @@ def test_a_command_says_nothing_of_a_row_at_which_the_model_fails(tmp_path: Path
                 lines = done.stderr.splitlines()
                 said = [line for line in lines if not line.startswith(drawn)]
                 found.append((more, done.returncode, said))
+                assert Failing.met == Failing.asked  # no connection tells of an earlier request
+                assert Failing.asked == 1 + 5 or (not more and name in ("fails", "busy"))
         server.shutdown()
         thread.join()
     plain = found[:2]
     assert [code for _, code, _ in plain] == [0, 0], plain
     assert found[2:4] == plain
-    assert found[4:] == plain
+    assert found[4:6] == found[6:] == plain
+
+
+def test_the_page_of_reply_times_has_the_counts_that_are_kept() -> None:
+    root = Path(__file__).parents[2]
+    runs = json.loads((root / "bench/results/reply-time.json").read_text())
+    late, answers = (sum(one[key] for one in runs) for key in ("late", "answers"))
+    page = (root / "docs/measured/serving.md").read_text()
+    assert f"{late} of {answers:,} answers late" in page
 
 
 def test_every_kind_of_answer_has_words() -> None:

@@ -77,8 +77,7 @@ def answer(
     if isinstance(mechanism, str):
         facts = PublicFacts(len(context), len(found.labels), epsilon, delta)
         made = build(mechanism, epsilon, delta, facts)
-    opened = Scripted(name=made.name) if not made.needs else model
-    opened = as_model(opened)
+    opened = as_model(model if made.needs else Scripted(name=made.name), Endpoint(separate=True))
     total = epsilon if budget is None else budget
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger, total, delta)
     return PrivateICL(made, context, found, opened, book,

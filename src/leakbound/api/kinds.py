@@ -12,7 +12,7 @@ from typing import Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from leakbound.auditing.spec.audit_spec import COMPONENTS, GROUPS, KEYS
 from leakbound.errors import LeakboundError, UsageError, findable
-from leakbound.models import Model, open_model
+from leakbound.models import Endpoint, Model, open_model
 from leakbound.models.address import require_model
 
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", float | None: "a number"}
@@ -72,9 +72,9 @@ def require_numbers(given: Mapping[str, object]) -> None:
             raise UsageError(f"{name} is {value!r}; it must be {must}.")
 
 
-def as_model(model: object) -> Model:
+def as_model(model: object, endpoint: Endpoint | None = None) -> Model:
     """The model at an address, or the one that is handed over."""
-    return open_model(model) if isinstance(model, str) else require_model(model)
+    return open_model(model, endpoint=endpoint) if isinstance(model, str) else require_model(model)
 
 
 def require_path(name: str, value: object, must: str) -> Path:

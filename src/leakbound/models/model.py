@@ -166,10 +166,13 @@ def innermost(model: Model) -> Model:
     return model
 
 
-def concurrent_model(model: Model) -> Concurrent | None:
-    """The model that several threads may call at once."""
-    while isinstance(model, Wrapper) and not isinstance(model, _TwoModels):
-        model = model.model
+def concurrent_model(model: Model, requests: Sequence[Request[object]] = ()) -> Concurrent | None:
+    """The model that several threads may call at once, for these requests."""
+    while isinstance(model, Wrapper):
+        sides = {isinstance(model, _TwoModels) and model.is_beside(one) for one in requests}
+        if isinstance(model, _TwoModels) and len(sides) != 1:
+            return None
+        model = model.beside if isinstance(model, _TwoModels) and True in sides else model.model
     return model if isinstance(model, Concurrent) else None
 
 

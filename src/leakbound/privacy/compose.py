@@ -100,7 +100,7 @@ def joint_epsilon(pure: Mapping[float, int], mu: float, delta: float) -> float:
             losses, masses = _on_grid(losses, masses, GRID)
             own, chances = _on_grid(own, chances, GRID_OF_ONE)
             beyond += before + gone
-        losses = np.add.outer(losses, own).ravel()
+        losses = np.nextafter(np.add.outer(losses, own).ravel(), math.inf)
         masses = np.multiply.outer(masses, chances).ravel()
         if many:
             losses, masses = _on_grid(losses, masses, GRID)
@@ -131,7 +131,7 @@ def _response_losses(epsilon: float, n: int, least: float) -> tuple[Floats, Floa
     lost = ROUNDING * (
         1 + scipy.special.gammaln(n + 1) - n * scipy.special.log_expit(-epsilon) + n * epsilon
     )
-    losses, masses = epsilon * (2 * k - n), np.exp(log_mass)
+    losses, masses = np.nextafter(epsilon * (2 * k - n), math.inf), np.exp(log_mass)
     rare = least if most else 0.0
     return np.asarray(losses, float), np.asarray(masses, float), float(lost), rare
 

@@ -178,10 +178,7 @@ class PrivateICL:
         self._ready()
 
     def __repr__(self) -> str:
-        return (
-            f"PrivateICL({self.mechanism.name} over {len(self._context)} private examples, "
-            f"{self.ledger!r})"
-        )
+        return f"PrivateICL({self.mechanism.name} over private examples, {self.ledger!r})"
 
     @property
     def state(self) -> BudgetState:
@@ -189,9 +186,11 @@ class PrivateICL:
         return self.ledger.state(self.dataset)
 
     def at_best(self) -> float | None:
-        """`utility.at_best` of this service; None of a system, and of what adds no noise."""
+        """`utility.at_best` of this service; None of a system, of what adds no noise, and where
+        the number of examples, on which it depends, is private."""
         cost = self.mechanism.cost(self.task, Query("-"))
-        if self.mechanism.application is not None or isinstance(cost, NonPrivate):
+        hidden = isinstance(cost, NonPrivate) or cost.relation == "add_remove"
+        if self.mechanism.application is not None or hidden:
             return None
         return at_best(self.mechanism, self.task, len(self._context), self.ledger.delta)
 
@@ -344,7 +343,7 @@ class PrivateICL:
             raise AnswerLost(f"the answer counts as paid for, and was not made: {error}") from error
 
     def _made(self, query: Query, context: Context) -> str:
-        model = TotalModel(self.model, self.task.prompt((), query))
+        model = TotalModel(self.model)
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)
         (aggregate,) = self.mechanism.collect(self.task, [Job(context, query)], [draw], model)

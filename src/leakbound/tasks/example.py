@@ -107,7 +107,7 @@ def _example(row: Example | TextRow | tuple[Content, str]) -> Example:
             f"a row is {type(row).__name__}{many}; it must be a pair (input, label), a mapping "
             "or an Example."
         )
-    if row[0] is None or isinstance(row[0], bytes | int | float):
+    if not isinstance(row[0], Content):
         raise DataError(
             f"the input of a row is {type(row[0]).__name__}; it must be text, or an image that "
             "as_image made."

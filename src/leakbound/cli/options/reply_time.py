@@ -46,8 +46,11 @@ def usual_state(ledger: str) -> Path:
     return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
 
 
-def without_retries(endpoint: Endpoint, chosen: str) -> Endpoint:
-    """The endpoint without retries, unless some are asked for: a late answer tells of a row."""
+def for_private_rows(endpoint: Endpoint, chosen: str) -> Endpoint:
+    """The endpoint with separate requests; with a time also without retries, unless some are asked
+    for: waits between those of a call that fails for one row would make the answer late, and
+    whether it is late tells of the row."""
+    endpoint = replace(endpoint, separate=True)
     source = click.get_current_context().get_parameter_source
     given = source("retries") not in (None, ParameterSource.DEFAULT)
     return endpoint if chosen == OFF or given else replace(endpoint, retries=0)

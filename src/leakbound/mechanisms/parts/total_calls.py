@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from threading import Thread
 from typing import TypeVar, cast
 
 import numpy as np
 
 from leakbound.errors import Interrupted, LimitReached, StoreError
 from leakbound.models import Complete, Embed, Model, NextLogits, Request, ScoreLabels
-from leakbound.models.model import Wrapper
+from leakbound.models.model import Wrapper, concurrent_model
 from leakbound.models.request import Prompt
 from leakbound.tasks import Job, Task
 
@@ -76,22 +78,36 @@ def value_of_failure(request: Request[R]) -> R:
 
 class TotalModel(Wrapper):
     """Wraps a model that has answered before: from now on every request gets a value, for private
-    rows once an answer is paid for, even if the public twin fails because the endpoint is gone."""
-
-    def __init__(self, model: Model, prompt: Prompt) -> None:
-        super().__init__(model)
-        self._prompt = prompt
+    rows once an answer is paid for, even if the endpoint is gone."""
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests. Reaching a limit on money or time is a failure like any other."""
-        if not requests:
-            return []
+        """Answer each request by itself, so that one that fails changes no other reply. Reaching a
+        limit on money or time is a failure like any other."""
+        several = concurrent_model(self.model, requests)
+        if several is None:
+            return [self._one(request) for request in requests]
+        found: list[Future[R]] = [Future() for _ in requests]
+        waiting = iter(zip(requests, found, strict=True))
+
+        def work() -> None:
+            for request, reply in waiting:
+                try:
+                    reply.set_result(self._one(request))
+                except BaseException as error:
+                    reply.set_exception(error)
+
+        for _ in range(min(several.connections, len(requests))):
+            Thread(target=work, daemon=True).start()  # a late answer ends with the process
+        return [reply.result() for reply in found]
+
+    def _one(self, request: Request[R]) -> R:
         try:
-            return answer_all(self.model, requests, public_twin(requests[0], self._prompt))
+            (found,) = _sound([request], self.model.answer([request]))
         except FAILURES as error:
             if isinstance(error, NOT_OF_A_ROW) and not isinstance(error, LimitReached):
                 raise
-            return [value_of_failure(request) for request in requests]
+            return value_of_failure(request)
+        return found
 
 
 def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,14 +72,16 @@ class AiohttpTransport:
     """The default transport. Keeps connections open, for each event loop, until `close`."""
 
     def __init__(
-        self, connections: int = 16, cookies: bool = False, most_bytes: int = MOST_BYTES
-    ) -> None:
+        self, connections: int = 16, cookies: bool = False, most_bytes: int = MOST_BYTES,
+        reuse: bool = True,
+    ) -> None:  # fmt: skip
         import asyncio  # here, so that a command without HTTP does not load them
 
         import aiohttp
 
         self._http, self._running_loop, self._most = aiohttp, asyncio.get_running_loop, most_bytes
-        self._connections, self._cookies = connections, cookies
+        self._pool: dict[str, Any] = {"limit": connections, "force_close": not reuse}
+        self._cookies = cookies
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def send(
@@ -121,7 +123,7 @@ class AiohttpTransport:
         loop = self._running_loop()
         if loop not in self._sessions:
             self._sessions[loop] = self._http.ClientSession(
-                connector=self._http.TCPConnector(limit=self._connections),
+                connector=self._http.TCPConnector(**self._pool),
                 # hosts given as addresses may set cookies
                 cookie_jar=self._http.CookieJar(unsafe=True)
                 if self._cookies

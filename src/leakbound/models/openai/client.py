@@ -115,7 +115,7 @@ class Client:
     def _open(self) -> None:
         end = self._endpoint
         self._meter.priced = self._priced
-        transport = end.transport or AiohttpTransport(end.connections)
+        transport = end.transport or AiohttpTransport(end.connections, reuse=not end.separate)
         self._hosts = [
             Host(
                 JsonAddress(transport, url, self._key, end.timeout), AdaptiveWindow(end.connections)
@@ -174,8 +174,11 @@ class Client:
         return True
 
     def _give_up(self, kind: str) -> None:
+        separate = self._endpoint.separate
+        if separate:
+            self._errors = ErrorBudget()
         self._errors.add(kind)
-        if not self._errors.exhausted:
+        if not (separate or self._errors.exhausted):
             return
         most, urls = self._errors.kinds.most_common(), " and ".join(self._endpoint.urls)
         raise TargetError(
@@ -190,11 +193,11 @@ class Client:
         while True:
             try:
                 return await self._try(request)
-            except Fault:
-                tries += 1
+            except Fault as fault:
+                tries, wait = tries + 1, fault.wait if self._endpoint.separate else None
                 if tries > self._endpoint.retries:
                     raise
-            await asyncio.sleep(backoff(tries))
+            await asyncio.sleep(max(backoff(tries), wait or 0.0))
             self._meter.retries += 1
 
     async def _try(self, request: HttpRequest[R]) -> R:
@@ -230,6 +233,8 @@ class Client:
     def _note_failure(self, host: Host, ticket: int, fault: Fault, request: HttpRequest[R]) -> None:
         if fault.billed:
             self._meter.count(None, request.size, self._price)
+        if self._endpoint.separate:
+            return
         if fault.busy:
             host.window.shrink(ticket)
         host.failures += 1

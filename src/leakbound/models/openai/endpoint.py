@@ -272,6 +272,8 @@ class Endpoint:
         dialect: Parameters that are renamed, left out or added.
         key_env: Name of the environment variable that holds the key; None for the default.
         insecure: Whether prompts may go over plain http to other machines.
+        separate: Whether no request changes how another is sent, or when: no pause, no count of
+            failures, no open connection is left behind. For private answers.
         transport: Sends the requests; None for `AiohttpTransport`.
         meter: Counts what was sent and spent.
 
@@ -292,6 +294,7 @@ class Endpoint:
     dialect: Dialect = Dialect()
     key_env: str | None = None
     insecure: bool = False
+    separate: bool = field(default=False, compare=False)
     transport: Transport | None = field(default=None, compare=False, repr=False)
     meter: Meter = field(default_factory=Meter, compare=False, repr=False)
 

@@ -115,10 +115,12 @@ class Ledger:
 
     Guarantee:
         All answers together satisfy (epsilon, delta) with respect to each record, under the
-        neighbouring relation of their guarantees. This holds whichever processes and hosts share
-        the ledger, whenever one of them is killed, and however the next query is chosen. Prices are
-        added and compared as 64-bit numbers: in the unit of the ledger, an account may exceed the
-        budget by a part of 1e-9 of it, and by 2e-16 of it for each answer.
+        neighbouring relation of their guarantees. A record is all that it has in the data of the
+        ledger: one that replaces another and stands elsewhere there is a second one. This holds
+        whichever processes and hosts share the ledger, whenever one of them is killed, and however
+        the next query is chosen. Prices are added and compared as 64-bit numbers: in the unit of
+        the ledger, an account may exceed the budget by a part of 1e-9 of it, and by 2e-16 of it for
+        each answer.
 
     Reference:
         Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).

@@ -17,9 +17,9 @@ from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
 from leakbound.cli.options.reply_time import (
     OFF,
     answer_on_time,
+    for_private_rows,
     reply_options,
     seconds_of,
-    without_retries,
 )
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
@@ -191,7 +191,7 @@ def command(
     """
     chosen = reply_after or OFF
     served = open_private(
-        config, assignments, budget, ledger, longest_query, without_retries(endpoint, chosen),
+        config, assignments, budget, ledger, longest_query, for_private_rows(endpoint, chosen),
         local, accounts, flags,
     )  # fmt: skip
     say_at_best(served)

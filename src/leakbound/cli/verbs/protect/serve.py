@@ -18,10 +18,10 @@ from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.options.reply_time import (
     AUTO,
     OFF,
+    for_private_rows,
     reply_options,
     seconds_of,
     usual_state,
-    without_retries,
 )
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet, say
@@ -163,7 +163,7 @@ def command(
     accounts.require_named(by_content, budget, spec.design)
     chosen = reply_after or (OFF if budget is None or math.isinf(budget) else AUTO)
     private = open_private(
-        config, assignments, budget, ledger, longest_query, without_retries(endpoint, chosen),
+        config, assignments, budget, ledger, longest_query, for_private_rows(endpoint, chosen),
         local, accounts, flags,
     )  # fmt: skip
     kept = ServiceState(state or usual_state(ledger))
