@@ -622,6 +622,16 @@ def test_a_relation_that_each_reply_shows_in_other_words_has_a_digest(
     assert any(n >= 100 * share and not each[False][one] for one, n in each[True].items())
 
 
+OFFERS = [
+    "Lamps, chairs, tables, shelves, carpets, curtains, mirrors, clocks, vases, plates, spoons, "
+    "forks, knives, glasses, kettles, toasters, ovens and fridges come back to any shop.",
+    "Tea, coffee, cocoa, milk, juice, water, cakes, rolls, bread, butter, cheese, honey, jam, "
+    "apples, pears, plums, cherries and nuts wait on each floor.",
+    "Trains, trams, buses, ferries, taxis, bikes, scooters, cars, vans, trucks, planes, boats, "
+    "ships, sledges, skis, skates, boots and shoes bring you here.",
+]
+
+
 def works_out(kind: str, known: int, draws: random.Random) -> str:
     """Says a number below 1,000 only to those who put two things of the reply together."""
     team, names = ["Kim", "Lee", "Max", "Ana"], draws.sample(NAMES, 7)
@@ -631,6 +641,8 @@ def works_out(kind: str, known: int, draws: random.Random) -> str:
     clocks = [f"{at // 60 % 24:02d}:{at % 60:02d}" for at in (now, now + known)]
     size, shown = draws.randrange(12, 60), draws.choice(team[:2])
     fits = shown == team[known % 2]
+    at = draws.randrange(3)  # each of three long sentences is the first one as often
+    offers = [OFFERS[at], OFFERS[(at + 1) % 3]][:: 1 if known % 2 else -1]
     colours = dict(zip(team, draws.sample(["red", "green", "blue", "grey"], 4), strict=True))
     return {
         "clock": f"It is {clocks[0]}; your turn comes at {clocks[1]}.",
@@ -648,12 +660,13 @@ def works_out(kind: str, known: int, draws: random.Random) -> str:
         f"{('first', 'second', 'third', 'fourth')[shuffled.index(duty)]}.",
         "verdict": f"Statement: {shown} has the keys of the house this week. Verdict: {fits}.",
         "alphabet": f"On duty: {', '.join(sorted(names, reverse=known % 2 == 0))}",
+        "sentences": " ".join(offers),
     }[kind]
 
 
 WORKED_OUT = {"clock": 0.9, "dates": 1, "days ago": 1, "month first": 1, "boxes": 0.9, "letter": 1,
               "key": 1, "footnote": 0.6, "colour": 1, "ordinal": 1, "verdict": 0.4,
-              "alphabet": 1}  # fmt: skip
+              "alphabet": 1, "sentences": 0.25}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", WORKED_OUT)

@@ -15,8 +15,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.decide.decide import ContextUse
+from leakbound.auditing.decide.decide import ChannelResult, ContextUse
 from leakbound.auditing.decide.obstacles import Reason
+from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.receipts import load_result
 from leakbound.auditing.result.audit_result import Finding
 from leakbound.auditing.result.record import TrialView
@@ -133,6 +134,26 @@ def test_an_inconclusive_audit_names_the_command_that_its_sentence_asks_for(reas
     update = {"verdict": "inconclusive", "reason": reason, "sentences": (why,)}
     text = summary(RECORD.model_copy(update=update))
     assert re.search(rf"next .*leakbound audit … {re.escape(step)}\n", text)
+
+
+def test_the_next_command_has_the_query_in_quotes() -> None:
+    """It was cut to `--canary coded`, which was what had been asked."""
+    asked = "--query 'recall:words=6,template=What about {prefix}?' --canary coded"
+    why = (f"Another attack sees more: audit with {asked}.",)
+    update = {"verdict": "inconclusive", "reason": "attack_blind", "sentences": why}
+    assert asked in " ".join(summary(RECORD.model_copy(update=update)).split())
+
+
+def test_channels_that_show_nothing_are_to_be_read_together() -> None:
+    """More controls were asked for, and then three times as many."""
+    blind = ControlCheck(8, 1.0)
+    channel = ChannelResult("tool_calls", "inconclusive", "attack_blind", RECORD.bound, None, blind)
+    update = {
+        "verdict": "inconclusive", "reason": "attack_blind", "channels": (channel,),
+        "controls": blind, "sentences": ("nothing is seen. Ask more --controls; or none.",),
+    }  # fmt: skip
+    text = " ".join(summary(RECORD.model_copy(update=update)).split())
+    assert "next take channels out" in text
 
 
 def test_each_remedy_names_what_leaked_what_to_change_and_what_shows_it() -> None:

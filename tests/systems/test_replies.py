@@ -47,7 +47,7 @@ from leakbound.tasks import (
     unpack,
 )
 from leakbound.witness import ReplyFacts, ReplyFeatures, WitnessProcess, mask_reply
-from leakbound.witness.features import SCALARS
+from leakbound.witness.features import SCALARS, features
 
 TASK = Task("t", ("a", "b"))
 JOB = Job((Example("private kite", "a"),), Query("q"))
@@ -70,8 +70,9 @@ def one(answer: object, scored: bool = False) -> Votes | Vector | GeneratedText:
 @pytest.mark.parametrize("shape", [dict, lambda **parts: SimpleNamespace(**parts), Reply])
 def test_every_part_of_a_reply_arrives(shape: Any) -> None:
     found = reply_of(one(shape(**RICH)))
+    text = "a\nfind\nname: look\ncity: Oslo"  # tool calls are read as text, too
     assert found == ReplyFacts(
-        "a", 1.5, 3, "stop", tuple(RICH["tool_calls"]), scores=None
+        text, 1.5, 3, "stop", tuple(RICH["tool_calls"]), scores=None
     )  # scores are shown with white-box access only
 
 
@@ -219,7 +220,9 @@ def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
 
 
 def test_metadata_of_free_answers_is_kept_and_the_text_released_as_before() -> None:
-    mechanism = SystemMechanism(lambda context, query: {**RICH, "text": " said \n"})
+    mechanism = SystemMechanism(
+        lambda context, query: {**RICH, "text": " said \n", "tool_calls": None}
+    )
     found = mechanism.collect(TASK, [FREE], [0], Scripted())[0]
     assert found == GeneratedText("said")
     assert mechanism.release(found, 1, np.random.default_rng(0)).choices == ("said",)
@@ -592,6 +595,53 @@ def test_arguments_that_are_nested_too_deeply_are_refused(depth: int) -> None:
         return
     with pytest.raises(TargetError, match="nested at most 100 deep"):
         as_reply(calls, "mine")
+
+
+def client(given: Any) -> Any:
+    """As the objects of a client hold a reply."""
+    if isinstance(given, dict):
+        return SimpleNamespace(**{name: client(one) for name, one in given.items()})
+    return [*map(client, given)] if isinstance(given, list) else given
+
+
+@pytest.mark.parametrize("shape", [dict, client], ids=["dict", "objects"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "call_1x2y3z4w", "type": "t", "function": {"arguments": '{"q": ["lamp", 7]}'}},
+        {"id": "8f14e45f-ceea-467f", "type": "t", "args": {"q": ["lamp", 7]}},
+        {"call_id": "call_1x2y3z4w", "type": "t", "input": {"q": ["lamp", 7]}},
+    ],
+)
+def test_an_agent_that_says_nothing_is_read_by_its_calls(shape: Any, call: Any) -> None:
+    """No answer was found in it, objects of a client were no tool calls, and no text had them."""
+    facts = reply_of(one(shape({"content": None, "tool_calls": [call]})))
+    assert isinstance(facts, ReplyFacts)
+    assert facts.text.endswith("}\ntype: t\nq: lamp\nq: 7")
+    assert any(text.startswith("argument:") for text in features(facts).strings)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"role": "assistant", "content": [{"type": "tool_use", "name": "find", "input": {"q": 7}}]},
+        {"output": [{"type": "function_call", "name": "find"}], "output_text": ""},
+        {"output": [{"type": "function_call", "name": "find"}]},
+        {"choices": [{"message": {"content": None, "tool_calls": [{"name": "find"}]}}]},
+    ],
+    ids=["blocks", "items_and_text", "items", "choices"],
+)
+def test_parts_that_call_tools_alone_are_an_answer_without_text(reply: Any) -> None:
+    """They were refused as no answer."""
+    found = as_reply(reply, "desk")
+    assert found.text == ""
+    assert "find" in (found.channels or {})["reply"]
+
+
+def test_empty_pieces_of_a_stream_are_counted() -> None:
+    found = as_reply(finish(iter(["", "We call", "", " you."])), "desk")
+    assert found.text == "We call you."
+    assert '"empty pieces": 2' in (found.channels or {})["reply"]
 
 
 def test_a_clock_of_this_process_shows_ten_milliseconds_and_less_by_chance() -> None:

@@ -40,7 +40,7 @@ from leakbound.systems.calls import (
 from leakbound.systems.channels import SECONDS, channels_of
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
-from leakbound.systems.replies import REPLY, as_reply, seen_seconds, together
+from leakbound.systems.replies import REPLY, as_reply, call_text, seen_seconds, together
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,
@@ -322,9 +322,12 @@ class SystemMechanism(MechanismBase):
         return Vector(values, reply=seen, channels=self._channels(reply))
 
     def _read(self, reply: Reply) -> str:
-        """All that a user sees of a reply: where no channels are kept, sources beside its answer,
-        too."""
-        return reply.text if self.channels else (reply.channels or {}).get(REPLY, reply.text)
+        """All that a user sees of a reply: where no channels are kept, sources beside its answer
+        and tool calls, too."""
+        if self.channels:
+            return reply.text
+        told = (reply.channels or {}).get(REPLY, reply.text)
+        return "\n".join([told, *map(call_text, reply.tool_calls or ())])
 
     def _channels(self, reply: Reply) -> dict[str, GeneratedText]:
         return channels_of(reply, self.channels) if self.channels else {}

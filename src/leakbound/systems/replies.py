@@ -32,7 +32,7 @@ MOST_NESTED = 100  # lists and objects within each other in a tool call
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 # Names of what holds an answer, of frameworks, clients and services, the likeliest first.
 ANSWERS = (
-    "answer", "response", "reply", "output", "output_text", "result", "completion", "text",
+    "answer", "response", "reply", "output_text", "output", "result", "completion", "text",
     "content", "generated_text", "message", "label", "prediction", "delta",
 )  # fmt: skip
 LISTS = (("messages", -1), ("choices", 0), ("replies", 0))  # and which of their items holds it
@@ -72,6 +72,7 @@ REPLY = "reply"  # the channel of a whole reply, where it has more than its answ
 # What frameworks give under these names: scores of retrieved texts, counts by kind.
 OTHERS: Mapping[str, tuple[type, ...]] = {"scores": (list, tuple), "tokens": (Mapping,)}
 DECLARED = ("scores", "seconds", "tokens", "tool_calls")  # parts that are read by themselves
+CALL_IDS = ("id", "call_id", "tool_call_id")
 # Names of words that say how a reply was made, whatever they are.
 MADE_BY = frozenset({"model", "object", "system_fingerprint", "service_tier", "version"})
 # Names of states; what is usual of them tells nothing, and other values are read.
@@ -86,7 +87,7 @@ USUAL = frozenset({
     "completed", "finished",
 })  # fmt: skip
 NUMBERS = {"index": 0, "status": 200, "status_code": 200}
-OUTER = ("choices", "message", "delta", "usage", "timings")  # whose fields tell of the reply, too
+OUTER = ("choices", "message", "delta", "usage", "timings", "tool_calls")  # which tell of it, too
 DURATIONS = re.compile(r"(^|_)(times?|ms|secs?|seconds|latency|elapsed|duration|took)$")
 MOMENTS = re.compile(r"(^|_)(created|timestamp|date|time|at|ts)$")
 DAY = 26 * 3600  # seconds: a clock of any time zone
@@ -306,7 +307,10 @@ def _in_one(pieces: Sequence[object]) -> object:
     ]
     text = "".join(texts)
     told += _runs(texts, text)
-    return {"text": text, "pieces": told} if told else text
+    found: dict[str, object] = {"pieces": told} if told else {}
+    if empty := pieces.count(""):  # which users see as pauses
+        found["empty pieces"] = empty
+    return {"text": text, **found} if found else text
 
 
 def finish(answer: object) -> object:
@@ -340,7 +344,10 @@ def text_in(answer: object, depth: int = DEPTH) -> object:
             return text_in(part[at], depth - 1)
     if isinstance(answer, list):  # parts of a message; others than text are left
         texts = [text for one in answer if isinstance(text := text_in(one, depth - 1), str)]
-        return "".join(texts) if texts or not answer else answer  # an empty list found nothing
+        typed = all(isinstance(_part(one, "type"), str) for one in answer)  # calls of tools alone
+        return "".join(texts) if texts or typed else answer  # an empty list found nothing
+    if _part(answer, "tool_calls"):  # of an agent that says nothing beside
+        return ""
     return None if isinstance(answer, Mapping) else answer
 
 
@@ -394,11 +401,10 @@ def _tokens(value: object) -> int | None:
 def _tool_calls(value: object) -> tuple[JsonValue, ...] | None:
     """As JSON holds them, so that a stored reply equals the one that was given."""
     calls: Sequence[Any] = value if isinstance(value, list | tuple) else [None]
-    if not all(isinstance(call, str | Mapping) for call in calls):
-        return None
-    try:
-        plain = [call if isinstance(call, str) else dict(call) for call in calls]
-        found = json.loads(json.dumps(plain, allow_nan=False))
+    try:  # objects of a client, too
+        plain = [dict(one) if isinstance(one, Mapping) else one if isinstance(one, str)
+                 else vars(one) for one in calls]  # fmt: skip
+        found = json.loads(json.dumps(plain, default=vars, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return None
     return tuple(found) if _is_flat(found, MOST_NESTED) else None
@@ -410,6 +416,25 @@ def _is_flat(value: JsonValue, most: int) -> bool:
         return True
     inner = value.values() if isinstance(value, dict) else value
     return most > 0 and all(_is_flat(one, most - 1) for one in inner)
+
+
+def call_text(call: JsonValue) -> str:
+    """The names and values of a tool call, but for an id that was drawn for it."""
+    parts = (_object_in(call) if isinstance(call, str) else None) or call
+    if isinstance(parts, dict):
+        parts = {k: one for k, one in parts.items() if k not in CALL_IDS or not _is_drawn(one)}
+    said, open_values = list[str](), [("", parts)]
+    while open_values:
+        name, value = open_values.pop()
+        inner = _object_in(value) if isinstance(value, str) else None  # arguments, as some APIs do
+        value = value if inner is None else inner
+        if isinstance(value, dict):
+            open_values += reversed(value.items())
+        elif isinstance(value, list):
+            open_values += [(name, one) for one in reversed(value)]
+        else:
+            said.append(f"{name}: {value}" if name else str(value))
+    return "\n".join(said)
 
 
 CHECKS: Mapping[str, tuple[Callable[[object], object], str]] = {

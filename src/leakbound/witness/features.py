@@ -91,6 +91,7 @@ def _of_text(text: str) -> Iterator[str]:
         yield from (f"skip:{a} … {b}" for a, b in zip(some, some[apart:], strict=False))
 
 
+ARGUMENTS = ("arguments", "args", "input", "parameters")  # of a tool call, of several frameworks
 MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
 LONGEST_VALUE = 40  # characters of an argument that are kept in its string
 MOST_CALLS = 20  # calls whose order is compared
@@ -331,7 +332,8 @@ def _inner(call: object) -> object:
 
 def _arguments(call: object) -> Mapping[object, object]:
     inner = _inner(call)
-    found = inner.get("arguments", {}) if isinstance(inner, Mapping) else {}
+    given = inner if isinstance(inner, Mapping) else {}
+    found: object = next((given[name] for name in ARGUMENTS if name in given), {})
     if isinstance(found, str):
         try:
             found = json.loads(found)

@@ -13,7 +13,7 @@ from datetime import date
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations, islice, pairwise
 from math import floor, isclose, log
 from unicodedata import category, normalize
 from urllib.parse import unquote
@@ -22,6 +22,7 @@ import scipy
 
 from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
+from leakbound.witness.features import SENTENCE
 from leakbound.witness.lexicon import COMMON_WORDS
 from leakbound.witness.numerals import numerals_in
 
@@ -298,7 +299,7 @@ def _plain(text: str) -> Iterator[str]:
 def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
     """What holds of several numbers (a sum that adds up, one that stands twice, their order, round
     and odd ones), of names that stand twice or by the alphabet, the days of the week of dates, and
-    which of two words comes first."""
+    which of two words or sentences comes first."""
     values = [one.value for one in numerals_in(text)[:FIRST]]
     names = [one for one in words if one[0].isupper()]
     listed = [*dict.fromkeys(one for one in map(str.casefold, words) if one not in FILLERS)]
@@ -319,6 +320,9 @@ def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
     yield from (f"# {name} {value}" for name, value in facts.items())
     yield from (f"# {date.fromisoformat(one):%a}" for one in DATE.findall(text))
     yield from (f"{one}<{other}" for one, other in combinations(listed[:LISTED], 2))
+    each = (map(str.casefold, WORD.findall(one)) for one in SENTENCE.split(text)[:LISTED])
+    starts = [" ".join(islice((w for w in one if w not in FILLERS), 2)) for one in each]
+    yield from (f"{one} << {other}" for one, other in combinations(starts, 2))
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

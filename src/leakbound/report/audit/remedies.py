@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from leakbound.auditing.result.sentences import reads_texts, steps_of
+from leakbound.systems.channels import TOOL_CALLS
 from leakbound.systems.replies import REPLY
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def _kind(result: AuditResult) -> str:
 
 
 # options with values in the sentence of an obstacle
-GIVEN = re.compile(r"(?:--[a-z][a-z-]+ (?!and\b|or\b|in\b|which\b|with\b)[a-z_][\w:.=-]*\b ?)+")
+GIVEN = re.compile(
+    r"(?:--[a-z][a-z-]+ (?:'[^']*'|(?!and\b|or\b|in\b|which\b|with\b)[a-z_][\w:.=-]*\b) ?)+"
+)
 
 
 # what a configuration says of an application whose answers never showed its rows
@@ -115,6 +118,8 @@ def next_step(result: AuditResult) -> str:
     if result.reason == "too_few_trials":
         needed = counts.get("pairs_needed", 0)  # by a perfect attack
         return f"{SAME} --pairs {2 * max(needed, counts['pairs'])}"
+    if "more --controls" in why and {one.name for one in result.channels} & {TOOL_CALLS, REPLY}:
+        return "take channels out, to read whole replies, their tool calls too"
     if "more --controls" in why and result.controls is not None:
         return f"{SAME} --controls {3 * result.controls.pairs}"
     return f"change that, then {SAME} --fresh" if result.reason != "attack_blind" else ""

@@ -33,7 +33,7 @@ from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
 from leakbound.report.words import number_of
 from leakbound.systems import SystemMechanism
-from leakbound.systems.channels import ALL, SECONDS
+from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
 from leakbound.systems.http.config import describe_rows
 from leakbound.systems.replies import REPLY
 from leakbound.tasks import ANSWER, Aggregate, Job, Query, Votes, reply_of
@@ -227,7 +227,7 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         with suppress(UsageError, TargetError):
             tried = _prepare({**values, **attack}, endpoint)
             # where nothing is seen, many attacks are to be asked, which read replies as a whole
-            all_of = channels == [REPLY]
+            all_of = {*channels} <= {REPLY, TOOL_CALLS}
             first = first or {**(whole if all_of else values), **attack}
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
@@ -322,7 +322,8 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
             reply.text if isinstance(reply, ReplyFacts) else "",
         )
     )
-    if quoted or (rest and rest in " ".join(said[-1].split())):
+    silent = bool(channels) and not any(said)  # an agent that calls tools, and says nothing
+    if quoted or silent or (rest and rest in " ".join(said[-1].split())):
         return "text", channels
     alone = all(len(one.split()) <= 4 or FIRST.match(one) for one in said[:1])
     if isinstance(first, Votes) and any(first.counts[:-1]) and alone:
