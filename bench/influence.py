@@ -177,6 +177,51 @@ def reduced(
     }  # fmt: skip
 
 
+PARTS = {  # operations by what they are for; the product with the output head is told by its shape
+    "aten::addmm": "linear layers", "aten::mm": "linear layers", "aten::bmm": "attention",
+    "aten::_scaled_dot_product_flash_attention_for_cpu": "attention",
+    "aten::cat": "copies of kept keys and values", "aten::copy_": "other copies",
+    "aten::index_select": "copies of kept keys and values",
+}  # fmt: skip
+
+
+def profiled(model: TransformersModel, a: Any) -> dict[str, Any]:
+    """Exact mode in disjoint blocks: its share of the machine in CPU seconds, and where they go."""
+    parts, response, spans = case(model, a, None)
+
+    def run() -> Any:
+        model.forget()
+        own = [TokenDistribution()]
+        return measure(model, parts, response, spans, own, with_tolerance=False)
+
+    size = 4096
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    products = [cpu_seconds(lambda: torch.mm(left, right)) for _ in range(4)][1:]
+    taken, tokens = cpu_seconds(run), needed(parts, response, spans)
+    rate = size**3 / min(products)
+    with torch.profiler.profile(record_shapes=True) as found:
+        run()
+    vocabulary, split = model.model.config.vocab_size, dict.fromkeys(PARTS.values(), 0.0)
+    for event in found.key_averages(group_by_input_shape=True):
+        part = PARTS.get(event.key, "activations, norms and all else")
+        if event.key == "aten::mm" and any(vocabulary in shape for shape in event.input_shapes):
+            part = "logits"
+        split[part] = split.get(part, 0.0) + event.self_cpu_time_total
+    every = sum(split.values())
+    return {
+        "context": a.context, "blocks": len(spans), "answer": a.response, "seconds": taken,
+        "tokens": tokens, "share": tokens * multiply_adds(model) / taken / rate,
+        "gflops": 2 * rate / 1e9,
+        "split": {part: one / every for part, one in sorted(split.items(), key=lambda i: -i[1])},
+    }  # fmt: skip
+
+
+def cpu_seconds(call: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    call()
+    return time.process_time() - begin
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name, value in (
@@ -190,6 +235,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--layers", type=int, help="fewer layers, for a quick look (OPT)")
     parser.add_argument("--blocks-only", action="store_true", help="leave out windows of stride 1")
+    parser.add_argument("--profile", action="store_true", help="show where the time goes, as JSON")
     parser.add_argument(
         "--write",
         action="store_true",
@@ -207,6 +253,10 @@ def main() -> None:
         [(0, 8)],
         [TokenDistribution()],
     )  # warm up
+    if a.profile:
+        torch.set_num_threads(1)
+        print(json.dumps(profiled(model, a)))
+        return
     kept = []
     for stride in (None,) if a.blocks_only else (None, 1):
         found = compare(model, a, stride)

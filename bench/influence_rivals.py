@@ -141,8 +141,10 @@ def local_model(case: Case) -> Any:
 
 
 def tokenizer_of(case: Case) -> PreTrainedTokenizerFast:
-    """The pocket model's tokenizer."""
-    return PreTrainedTokenizerFast.from_pretrained(case["tokenizer"])
+    """The tokenizer, which adds nothing to a prompt."""
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(case["tokenizer"])
+    tokenizer.chat_template = None
+    return tokenizer
 
 
 # --- sentences of texts

@@ -1,13 +1,15 @@
 """Speed of influence against other programs, and the page that quotes it.
 
 Usage:
-    python bench/influence_speed.py --authors CLONE --python-of-others PYTHON --write PAGE
+    python bench/influence_speed.py --authors CLONE --python-of-others PYTHON \\
+        --model FOLDER --texts ROWS... --write PAGE
     python bench/influence_speed.py --write docs/measured/speed.md  # render what was kept
 
 CLONE is a clone of the program of Context Influence, github.com/james-flemings/context_influence;
 PYTHON is the interpreter of an environment that has context-cite and captum beside torch and
-transformers. Without them, the earlier figures of these programs stand. `--only` names the parts
-that are measured again: small, goal, units, recovery. All four take about two hours of one core.
+transformers; FOLDER a model, and ROWS files of texts. Without them, the earlier figures stand.
+`--only` names the parts that are measured again: small, goal, units, recovery, real, profile, top.
+All take about two hours of one core.
 
 Each program runs in a process of its own (influence_rivals.py). The processes of one part take
 turns of some seconds, one at work and the others stopped, so that whatever else loads the machine
@@ -31,10 +33,12 @@ from typing import Any
 
 import numpy as np
 from influence_speed_page import page
-from influence_texts import ABLATIONS, long_text, text_case, text_settings
+from influence_texts import ABLATIONS, long_text, row_texts, text_case, text_settings
+from influence_top import summaries
 from leakbound_lab.studies.bundled import notes
 
 from leakbound.attribution import blocks
+from leakbound.attribution.measure import DRAW
 from leakbound.models.pocket import FOLDER
 
 Case = dict[str, Any]
@@ -49,6 +53,7 @@ SENTENCES = (16, 32)  # in a context of 1,024 tokens: 64 and 32 tokens each; oth
 # how many ablations of context-cite, and groups of sentences of captum, are run where not all are
 SOME = {"ablations": 8, "features": 4}
 NOTES = 20  # with a planted code
+PARTS = ["small", "goal", "units", "recovery", "real", "profile", "top"]
 
 
 def in_turns(cases: dict[str, Case], python: dict[str, str], turns: dict[str, float]) -> Case:
@@ -208,6 +213,49 @@ def recovery(a: argparse.Namespace) -> Case:
     }
 
 
+def real(a: argparse.Namespace) -> Case | None:
+    """Sentences of real texts and a real model: seconds, and whose top one is the exact top one."""
+    if not (a.model and a.texts):
+        print("real: no model and texts were given (--model, --texts)")
+        return None
+    texts = [one for path in a.texts for one in row_texts(path, a.rows, a.words, 8)]
+    case = text_settings(texts) | {"folder": a.model, "tokenizer": a.model}
+    cases = {
+        "leave-one-out": case | {"program": "our_units"},
+        "lasso": case | {"program": "our_units", "method": "lasso", "sets": 64},
+        "context_cite": case | {"program": "context_cite"},
+        "captum": case | {"program": "captum"},
+    }
+    found = in_turns(cases, others(a), {})
+    exact = [int(np.argmax(scores)) for scores in found["leave-one-out"]["scores"]]
+    return {
+        "model": a.model_name, "texts": len(texts), "words": a.words,
+        "sentences": float(np.mean([len(text["parts"]) for text in texts])),
+        "versions": {name: found[name]["version"] for name in ("context_cite", "captum")},
+    } | {
+        name: {
+            "seconds": float(np.mean(one["seconds"])),
+            "first": sum(int(np.argmax(scores)) == at
+                         for scores, at in zip(one["scores"], exact, strict=True)),
+        } for name, one in found.items()
+    }  # fmt: skip
+
+
+def profile(a: argparse.Namespace) -> Case:
+    """Where the time of the exact mode goes, in a process of its own."""
+    command = [sys.executable, str(HERE / "influence.py"), "--profile"]
+    command += ["--layers", str(a.layers)] if a.layers else []
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
+                           env=os.environ | {"OMP_NUM_THREADS": "1"})  # fmt: skip
+    shown: Case = json.loads(found.stdout.splitlines()[-1])
+    return shown
+
+
+def top(a: argparse.Namespace) -> Case:
+    """What `--top 5` finds in the contexts whose windows are all known."""
+    return {"found": summaries(HERE / "results" / "influence-top.jsonl", [DRAW], 20)}
+
+
 def recovered(planted: list[Any], texts: list[Case], found: Case) -> Case:
     """Notes whose planted sentences have the largest scores, and CPU seconds of a note."""
     hits = {1: 0, 2: 0}
@@ -237,6 +285,8 @@ def processor() -> str:
 
 def measured(part: str, a: argparse.Namespace) -> Case | None:
     """One part; None where a program that it needs is missing."""
+    if part in ("profile", "top"):
+        return profile(a) if part == "profile" else top(a)
     if part in SIZES:
         if not a.authors:
             print(f"{part}: the authors' program was not given (--authors)")
@@ -245,7 +295,7 @@ def measured(part: str, a: argparse.Namespace) -> Case | None:
     if not installed(a.python_of_others):
         print(f"{part}: context-cite and captum are not installed (--python-of-others)")
         return None
-    return units(a) if part == "units" else recovery(a)
+    return {"units": units, "recovery": recovery, "real": real}[part](a)
 
 
 def main() -> None:
@@ -255,6 +305,11 @@ def main() -> None:
     )
     parser.add_argument("--authors", help="folder of the clone of the authors' program")
     parser.add_argument("--python-of-others", default=sys.executable, help="[default: this one]")
+    parser.add_argument("--model", help="folder of a real model")
+    parser.add_argument("--model-name", default="SmolLM2-135M-Instruct", help="for the page")
+    parser.add_argument("--texts", type=Path, nargs="*", help="JSON lines of real texts")
+    parser.add_argument("--rows", type=int, default=2, help="of each file [default: 2]")
+    parser.add_argument("--words", type=int, default=120, help="of each text [default: 120]")
     parser.add_argument("--only", nargs="*", default=[], help="parts that are measured")
     parser.add_argument("--results", type=Path, default=RESULTS, help="[default: bench/results]")
     parser.add_argument("--layers", type=int, help="fewer layers, for a quick look")
@@ -265,8 +320,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="the page")
     a = parser.parse_args()
     kept: Case = json.loads(a.results.read_text()) if a.results.exists() else {}
-    for part in a.only or ([] if a.write and not a.authors else ["small", "goal", "units",
-                                                                 "recovery"]):  # fmt: skip
+    for part in a.only or ([] if a.write and not a.authors else PARTS):
         if (found := measured(part, a)) is not None:
             names = ("leakbound", "torch", "transformers")
             made = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,3 +51,16 @@ def text_settings(texts: list[Case]) -> Case:
         "tokenizer": str(FOLDER), "template": TEMPLATE, "texts": texts, "warm": warm,
         "ablations": ABLATIONS, "features": 0,
     }  # fmt: skip
+
+
+def row_texts(path: Path, rows: int, words: int, said: int) -> list[Case]:
+    """The first words of rows of a data set, with their own questions and answers."""
+    lines = path.read_text(encoding="utf-8").splitlines()[:rows]
+    return [
+        text_case(
+            " ".join((row.get("context") or row["document"]).split()[:words]),
+            row.get("question", "What is this about?"),
+            " ".join((row.get("answer") or row["summary"]).split()[:said]),
+        )
+        for row in map(json.loads, lines)
+    ]

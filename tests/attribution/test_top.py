@@ -35,7 +35,7 @@ pytestmark = pytest.mark.torch
 
 DOORS = [f"It is {at}." for at in range(59)]
 NOTES = " ".join([*DOORS[:40], "The door code of Marta is 48213.", *DOORS[40:]])
-DRAW, OPENED = 20, 15  # 15 are opened for the top 5
+DRAW = 20
 QUERY = "What is the door code of Marta?"
 
 
@@ -88,13 +88,11 @@ def test_the_statement_is_right_in_400_searches_with_planted_misses(missed: int)
         totals = rng.random(units)
         lost = rng.choice(units, missed, replace=False)
         totals[lost] += 2
-        seen = np.where(np.isin(np.arange(units), lost), -1.0, totals)
-        opened = open_units(units, top, 59, 1, lambda some, s=seen: s[some], rng)
-        assert opened is not None
-        first, drawn = opened
-        found = limit_unopened(opened, units, top, totals[np.union1d(first, drawn)])
+        seen = np.where(np.isin(np.arange(units), lost), 0.0, totals)
+        first, drawn = opened = search(seen, totals, 1, rng, draw=59)
+        found = limit_unopened(opened, units, top, totals[np.sort(np.concatenate(opened))])
         assert not set(first) & set(drawn)
-        assert (len(first), len(drawn), found.units) == (OPENED, 59, units - OPENED)
+        assert (len(drawn), found.units) == (59, units - len(first))
         others = np.setdiff1d(np.arange(units), first)
         truth = int((totals[others] > found.kth).sum())
         assert truth == missed
@@ -102,33 +100,52 @@ def test_the_statement_is_right_in_400_searches_with_planted_misses(missed: int)
     assert right >= 369
 
 
+def search(guessed: Any, totals: Any, step: int, rng: Any, draw: int = 10) -> Any:
+    """A search among the places of two curves; no place is asked about twice."""
+    asked: list[int] = []
+
+    def exact(some: Any) -> Any:
+        asked.extend(some)
+        return totals[some]
+
+    opened = open_units(len(totals), 5, draw, step, lambda some: guessed[some], exact, rng)
+    assert opened is not None
+    assert sorted(asked) == sorted(opened[0])
+    assert len(asked) == len(set(asked))
+    return opened
+
+
 def test_a_draw_that_takes_all_of_the_others_is_not_made() -> None:
     def no_screen(_: Any) -> Any:
         raise AssertionError
 
     rng = np.random.default_rng(0)
-    assert open_units(OPENED + 59, 5, 59, 1, no_screen, rng) is None
+    assert open_units(6 + 59, 5, 59, 1, no_screen, no_screen, rng) is None
+    equal = np.ones(70)
+    assert (
+        open_units(70, 5, 59, 16, lambda some: equal[some], lambda some: equal[some], rng) is None
+    )
 
 
-@given(st.integers(40, 300), st.integers(1, 70), st.integers(0, 10**6))
-def test_a_smooth_curve_is_searched_from_coarse_to_fine(units: int, step: int, seed: int) -> None:
-    """The top of one bump is among the chosen, and a place is asked about once."""
+@given(st.integers(80, 300), st.integers(2, 70), st.integers(0, 10**6))
+def test_the_peak_of_a_smooth_curve_is_found_behind_a_screen_that_sees_it_roughly(
+    units: int, step: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
-    peak = float(rng.uniform(0, units - 1))
-    asked: list[int] = []
+    peak = int(rng.integers(units))
+    totals = np.exp(-np.abs(np.arange(units) - peak) / 40)
+    first, _ = search(totals * rng.uniform(0.9, 1.1, units), totals, step, rng)
+    assert peak in first
+    assert len(first) <= 30 + 10 * (step.bit_length() + 1)
 
-    def screen(some: Any) -> Any:
-        asked.extend(some)
-        return -np.abs(np.array(some) - peak)
 
-    opened = open_units(units, 5, 10, step, screen, rng)
-    assert opened is not None
-    first, drawn = opened
-    assert round(peak) in first
-    assert len(asked) == len(set(asked))
-    assert not set(first) & set(drawn)
-    coarse = 1 << step.bit_length() - 1
-    assert len(asked) <= -(-units // coarse) + 2 * OPENED * step.bit_length()
+def test_more_is_measured_until_the_screen_says_that_the_rest_is_smaller() -> None:
+    """The top one is number 20 of a screen whose values differ little; of a sharp one, few are."""
+    totals = np.r_[np.linspace(1, 0.1, 200)]
+    flat, rng = 1 + totals / 100, np.random.default_rng(0)
+    flat[:20], totals[19] = flat[:20][::-1].copy(), 3
+    assert 19 in search(flat, totals, 1, rng)[0]
+    assert len(search(totals, totals, 1, rng)[0]) == 6
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +168,9 @@ def test_what_is_shown_is_what_all_shows(
     searched: leakbound.InfluenceRecord, measured: leakbound.InfluenceRecord
 ) -> None:
     some, every = grid_of(searched), grid_of(measured)
-    assert (len(some.spans), len(every.spans), every.unopened) == (OPENED + DRAW, 60, None)
+    assert some.unopened is not None
+    assert (len(every.spans), every.unopened) == (60, None)
+    assert len(some.spans) == 60 - some.unopened.units + DRAW
     place = {span: at for at, span in enumerate(every.spans)}
     same = [place[span] for span in some.spans]
     assert same == sorted(same)
@@ -166,7 +185,8 @@ def test_the_statement_holds_of_all_units(
 ) -> None:
     found, every = grid_of(searched).unopened, grid_of(measured).totals
     assert found is not None
-    assert (found.top, found.units, found.drawn) == (5, 60 - OPENED, DRAW)
+    assert (found.top, found.drawn) == (5, DRAW)
+    assert 60 - 30 <= found.units <= 60 - 6
     above = int((every > found.kth + 1e-4).sum()) - (found.top - 1)
     assert above <= found.most
 
@@ -174,7 +194,8 @@ def test_the_statement_holds_of_all_units(
 def test_reports_say_what_was_left_out(searched: leakbound.InfluenceRecord) -> None:
     (shown, page) = influence_summary(searched), influence_page(searched)
     for text in (shown, page):
-        assert "35 of 60 sentences were measured, chosen by a screen. With 95% confidence" in text
+        assert f"{len(grid_of(searched).spans)} of 60 sentences were measured, chosen" in text
+        assert "by a screen. With 95% confidence" in text
         assert "Without --top, every one is measured." in text
     assert "(0%)" not in shown  # a share is of all units
     assert "not known" in page
@@ -218,7 +239,7 @@ def test_windows_are_searched_and_equal_seeds_draw_equal_spans(tiny: str) -> Non
     first, again, other = windows(0), windows(0), windows(1)
     assert first == again
     assert first.unopened is not None
-    assert (len(first.spans), first.unopened.drawn) == (OPENED + DRAW, DRAW)
+    assert first.unopened.drawn == DRAW
     assert first.spans != other.spans
 
 
@@ -232,7 +253,7 @@ def test_top_beside_what_needs_all_units_is_refused(tiny: str, tmp_path: Path) -
         return CliRunner().invoke(command, [*common, *more], standalone_mode=False)
 
     assert not run("--top", "5").exception
-    assert len(grid_of(load_influence(tmp_path / "i")).spans) == OPENED + 9
+    assert len(grid_of(load_influence(tmp_path / "i")).spans) < 40
     limited = run("--top", "5", "--max-share", "0.9", "--method", "leave-one-out")
     assert "not all units were measured" in str(limited.exception)
     for sets in (["--max-share", "0.9"], ["--method", "lasso"]):

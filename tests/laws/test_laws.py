@@ -115,7 +115,8 @@ def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
         "import sys, tempfile, leakbound; rows = [(str(i), 'ab'[i % 2]) for i in range(20)]; "
         "leakbound.audit(rows, system=lambda context, query: 'no', pairs=4, shots=4, "
         "simulations=10, out=tempfile.mkdtemp()); "
-        "print({'scipy.stats', 'scipy.optimize', 'matplotlib', 'pandas'} & set(sys.modules))"
+        "print({'torch', 'scipy.stats', 'scipy.optimize', 'matplotlib', 'pandas'} & "
+        "set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -18,7 +18,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.local.engine.passes import Group  # noqa: E402
-from leakbound.models.local.engine.prefixes import PrefixCache, State  # noqa: E402
+from leakbound.models.local.engine.prefixes import (  # noqa: E402
+    PrefixCache,
+    State,
+    assemble,
+)
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -306,6 +310,27 @@ def test_what_no_later_row_starts_with_is_not_copied(monkeypatch: pytest.MonkeyP
     alone = wrap(known("llama"), cache_bytes=0)
     for window, score in zip(windows, scores, strict=True):
         assert np.allclose(alone.answer([ScoreTokens(window, (7, 8))])[0], score, atol=1e-5)
+
+
+def test_a_pass_over_kept_keys_copies_none_of_them() -> None:
+    """The new ones go into room behind them, and every logit stays the same, bit for bit."""
+    model = wrap(network())
+    rows = [(*range(5, 45), *range(50, 50 + more)) for more in (9, 4)]
+    model.answer([NextLogits(rows[0][:40])])
+    found = [model.passes.store.find(row, 40) for row in rows]
+    assert [one.length for one in found] == [40, 40]
+    logits = {}
+    for room in (rows, ()):
+        state = assemble(model.model.config, found, model.model.device, room)
+        begin = [layer.keys.data_ptr() for layer in state.cache.layers]
+        with torch.inference_mode():
+            first = model.passes._extend(state, rows, 3)
+            kept = [layer.keys.data_ptr() for layer in state.cache.layers]
+            assert (kept == begin) == bool(room)
+            state.repeat(2)
+            longer = [(*row, 7) for row in rows for _ in range(2)]
+            logits[bool(room)] = first, model.passes._extend(state, longer, 1)
+    assert all(map(torch.equal, logits[True], logits[False]))
 
 
 def test_forget_empties_the_store() -> None:

@@ -6,7 +6,7 @@ with the other units ablated. This module works on arrays only and calls no mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -20,8 +20,11 @@ from leakbound.stats import most_in_population
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Opened = tuple[Ints, Ints]  # units that were chosen, and drawn from the others
 ALL = 32  # units up to which all are measured
-EACH, LEAST = 3, 10  # units that a screen opens for each of the K, and in all
+# of a search: units that the screen opens at first; those for each of the K after which it opens no
+# more; looks at windows next to the top ones; nats below which changes are not told apart
+LEAST, MOST, ROUNDS, TINY = 6, 6, 2, 1e-3
 EXACT_UNITS = 10  # all sets of 10 units are 1,024: the default of --sets
 FOLDS = 5  # of the cross-validation that chooses the penalty of the lasso
 GROUPS = 10  # of sets; the jackknife of the lasso leaves out one group at a time
@@ -220,32 +223,47 @@ def open_units(
     draw: int,
     step: int,
     screen: Callable[[Sequence[int]], Floats],
+    exact: Callable[[Sequence[int]], Floats],
     rng: np.random.Generator,
-) -> tuple[Ints, Ints] | None:
-    """The units that a screen puts first, and some drawn from the others; None for all. It is asked
-    for every `step`-th unit, then ever nearer to the best ones."""
-    opened = max(LEAST, EACH * top)
+) -> Opened | None:
+    """The units to measure that may be the top ones, and those drawn from the others; None for all.
+
+    `screen` and `exact` give a value for each of some units. Of every `step`-th unit, those are
+    measured that the screen puts first, and all others that may exceed the K-th by the ratios of
+    those measured. Then the neighbours of the top ones, ever nearer. Nothing is drawn before.
+    """
+    opened = max(LEAST, top)
     if units <= max(ALL, opened + draw):
         return None
-    step = 1 << step.bit_length() - 1
+    step = 1 << min(step, units // opened).bit_length() - 1
+    coarse = np.arange(0, units, step)
+    guessed = np.maximum(screen(coarse.tolist()), TINY)
     found: dict[int, float] = {}
-    wanted = set(range(0, units, step))
-    while True:
-        new = sorted(wanted - found.keys())
-        found.update(zip(new, screen(new).tolist() if new else (), strict=True))
-        best = sorted(found, key=lambda at: -found[at])[:opened]
-        step //= 2
-        if not step:
-            break
-        wanted = {at + side for at in best for side in (-step, step) if 0 <= at + side < units}
-    first = np.array(best)
+
+    def measured(wanted: Iterable[int]) -> bool:
+        new = sorted({at for at in wanted if 0 <= at < units} - found.keys())
+        found.update(zip(new, exact(new).tolist() if new else (), strict=True))
+        return bool(new)
+
+    order = guessed.argsort()[::-1]
+    more = measured(coarse[order[:opened]].tolist())
+    while more and len(found) < MOST * top:
+        ratios = np.log([max(found[at], TINY) / guessed[at // step] for at in found])
+        highest = guessed * np.exp(ratios.mean() + ratios.std())
+        likely = coarse[order][highest[order] > sorted(found.values())[-top]]
+        more = measured([at for at in likely.tolist() if at not in found][:top])
+    nearer = [step >> by for by in range(1, step.bit_length())]
+    for apart in nearer + nearer[-1:] * ROUNDS:
+        best = sorted(found, key=lambda at: -found[at])[:top]
+        measured(at + side for at in best for side in (-apart, apart))
+    first = np.array(sorted(found))
     rest = np.setdiff1d(np.arange(units), first)
+    if len(rest) <= draw:
+        return None
     return first, rng.choice(rest, draw, replace=False)
 
 
-def limit_unopened(
-    opened: tuple[Ints, Ints], units: int, top: int, totals: Floats
-) -> UnopenedUnits:
+def limit_unopened(opened: Opened, units: int, top: int, totals: Floats) -> UnopenedUnits:
     """What `totals` of the measured units, in their order, say about those that were left out."""
     first, drawn = opened
     chosen = np.isin(np.sort(np.concatenate(opened)), first)

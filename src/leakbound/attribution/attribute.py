@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from leakbound._version import __version__
 from leakbound.attribution.ablation_sets import (
     METHODS,
+    Opened,
     limit_unopened,
     open_units,
     plan_sets,
@@ -26,6 +27,7 @@ from leakbound.attribution.ablation_sets import (
 from leakbound.attribution.cases import Case
 from leakbound.attribution.measure import (
     InfluenceSettings,
+    Removed,
     ResponseLogProbs,
     ResponseReader,
     TokenDistribution,
@@ -165,7 +167,6 @@ def _line(number: int, one: Attribution) -> str:
 
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]
-Opened = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None
 T = TypeVar("T")
 DIGITS = 9  # of a stored log-probability: far finer than any numerical tolerance, stable as text
 SETS_STREAM = 1 << 20  # seeds of ablation sets, beyond those of sampled responses
@@ -188,6 +189,13 @@ class _UnitMeter:
     bounds: Ids
     settings: InfluenceSettings
     number: int
+    known: dict[Removed, Floats]  # what a search has measured, under all distributions and the own
+
+    def every(self) -> ResponseReader:
+        """A reader under all distributions and, as the last, the model's own."""
+        one = self.reader()
+        own = TokenDistribution()
+        return ResponseReader(one.model, one.parts, one.response, (*one.distributions, own))
 
     def grids(self) -> list[tuple[SpanGrid, ...]]:
         """The grids of all kinds, for each distribution."""
@@ -203,7 +211,7 @@ class _UnitMeter:
                 grids.append(self.with_unopened(grid, opened, len(units)))
         return [tuple(grids) for grids in found]
 
-    def opened(self, spans: Sequence[Span], stream: int) -> Opened:
+    def opened(self, spans: Sequence[Span], stream: int) -> Opened | None:
         settings, length = self.settings, np.mean([end - first for first, end in spans] or [0])
         usable = settings.method == METHODS[0] and self.reader().response and self.tokens.masks
         if not usable or length < SHORT or settings.top is None:
@@ -211,8 +219,16 @@ class _UnitMeter:
         starts = [first for first, _ in spans]
         apart = max(1.0, (starts[-1] - starts[0]) / max(1, len(spans) - 1))
         step = max(1, int(length / 2 / apart))  # two windows that share half of their tokens
-        screen = partial(self._hidden, spans)
-        return open_units(len(spans), settings.top, settings.draw, step, screen, self._rng(stream))
+        rng = self._rng(stream)
+        screen, exact = partial(self._hidden, spans), partial(self._exact, spans, self.every())
+        return open_units(len(spans), settings.top, settings.draw, step, screen, exact, rng)
+
+    def _exact(self, spans: Sequence[Span], reader: ResponseReader, some: Sequence[int]) -> Floats:
+        """Influence of some spans under the first distribution; what was measured is kept."""
+        removed: list[Removed] = [(), *((spans[at],) for at in some)]
+        rows = reader.ablated(removed, self.known)
+        self.known.update(zip(removed, rows.swapaxes(0, 1), strict=True))
+        return np.asarray(np.abs(rows[0, 1:] - rows[0, 0]).sum(1))
 
     def _hidden(self, spans: Sequence[Span], some: Sequence[int]) -> Floats:
         """Change of ln p where the tokens of some spans are hidden from the query and response."""
@@ -229,6 +245,7 @@ class _UnitMeter:
             tuple(span for (_, span), keep in zip(units, kept, strict=True) if not keep)
             for kept in plan.kept
         ]
+        known = {one: rows[:-1] for one, rows in self.known.items()}
         return [
             SpanGrid(
                 n=0,
@@ -244,10 +261,10 @@ class _UnitMeter:
                 share_errors=() if solved.share_errors is None else floats(solved.share_errors),
                 parts=solved.parts,
             )
-            for solved in map(plan.solve, self.reader().ablated(removed))
+            for solved in map(plan.solve, self.reader().ablated(removed, known))
         ]
 
-    def with_unopened(self, grid: SpanGrid, opened: Opened, units: int) -> SpanGrid:
+    def with_unopened(self, grid: SpanGrid, opened: Opened | None, units: int) -> SpanGrid:
         if opened is None or self.settings.top is None:
             return grid
         found = limit_unopened(opened, units, self.settings.top, grid.totals)
@@ -257,7 +274,7 @@ class _UnitMeter:
         return np.random.default_rng([self.settings.seed, self.number, SETS_STREAM + stream])
 
 
-def pick(units: Sequence[T], opened: Opened) -> Sequence[T]:
+def pick(units: Sequence[T], opened: Opened | None) -> Sequence[T]:
     return units if opened is None else [units[at] for at in np.sort(np.concatenate(opened))]
 
 
@@ -362,7 +379,7 @@ def attribution(
                 f"--max-tokens to {len(ids)}."
             )
         reader = partial(ResponseReader, model, located.parts, ids, distributions)
-        meter = _UnitMeter(reader, tokens, case, located.bounds, settings, number)
+        meter = _UnitMeter(reader, tokens, case, located.bounds, settings, number, {})
         readings += _readings(meter, sampled=False)
     for at, distribution in enumerate(distributions if located.response is None else ()):
         rng = np.random.default_rng([settings.seed, number, at])
@@ -370,7 +387,7 @@ def attribution(
             model, tokens, located.parts, distribution, settings.max_tokens, rng, settings.stop
         )
         reader = partial(ResponseReader, model, located.parts, ids, (distribution,))
-        meter = _UnitMeter(reader, tokens, case, located.bounds, settings, number)
+        meter = _UnitMeter(reader, tokens, case, located.bounds, settings, number, {})
         readings += _readings(meter, sampled=True)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=tuple(readings)
@@ -400,10 +417,10 @@ def _readings(meter: _UnitMeter, sampled: bool) -> list[Reading]:
     every_span = {n: blocks(length, n, step) for n, step in strides.items()}
     opened = {n: meter.opened(of_size, DRAW_STREAM + n) for n, of_size in every_span.items()}
     spans = {n: tuple(pick(of_size, opened[n])) for n, of_size in every_span.items()}
-    every = (*reader.distributions, TokenDistribution())  # the last is the model's own
+    every = meter.every().distributions
     group = [span for of_size in spans.values() for span in of_size]
     if ids or not sampled:
-        found = measure(model, parts, ids, group, every, rounding=tokens.rounding)
+        found = measure(model, parts, ids, group, every, True, tokens.rounding, meter.known)
     else:  # a response that ended at once has no token to influence
         none = np.zeros((len(every), 0))
         ablated = np.zeros((len(every), len(group), 0))

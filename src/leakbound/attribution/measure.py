@@ -191,6 +191,7 @@ def measure(
     distributions: Sequence[TokenDistribution],
     with_tolerance: bool = True,
     rounding: float = 0.0,
+    known: Mapping[Removed, Floats] = MappingProxyType({}),
 ) -> ResponseLogProbs:
     """ln p(y_t | D without span, x, y_<t) for every span, distribution and response token.
 
@@ -207,6 +208,7 @@ def measure(
         with_tolerance: Whether to measure the numerical tolerance, with six more passes.
         rounding: Relative rounding of the model's logits, such as 2**-7 in bfloat16; no numerical
             tolerance is below that of the response's logits.
+        known: (distributions, tokens) ln p without sets of spans, which are not measured again.
 
     Returns:
         Log-probabilities in nats.
@@ -234,7 +236,7 @@ def measure(
     reader = ResponseReader(model, parts, response, distributions)
     full = reader.read([parts.without()])[0]
     prior = reader.without_context()
-    ablated = reader.ablated([(span,) for span in spans], {(parts.whole,): prior})
+    ablated = reader.ablated([(span,) for span in spans], {**known, (parts.whole,): prior})
     tolerance = np.full(len(full), np.nan)
     if with_tolerance:
         tolerance = reader.tolerance(spans, full, ablated, rounding)

@@ -392,10 +392,11 @@ class Passes:
         most = max(1, min(self.budget.flight // each, self.budget.tokens // len(rest)))
         for at in range(0, len(holes), most):
             some = holes[at : at + most]
-            state = assemble(self.model.config, [kept] * len(some), self.model.device)
+            rows = [begin + rest] * len(some)
+            state = assemble(self.model.config, [kept] * len(some), self.model.device, rows)
             for mask, (first, end) in zip(state.mask, some, strict=True):
                 mask[first:end] = False
-            yield from self._extend(state, [begin + rest] * len(some), keep)
+            yield from self._extend(state, rows, keep)
 
     @property
     def masks(self) -> bool:
@@ -411,7 +412,7 @@ class Passes:
         found = [self.store.find(row, len(row) - keep) for row in own]
         alone, together = self._cost(group.prefix, own, found)
         if len(own) == 1 or alone < together:
-            return assemble(self.model.config, found, self.model.device)
+            return assemble(self.model.config, found, self.model.device, own)
         lead = self.store.find(group.prefix, len(group.prefix))
         state = assemble(self.model.config, [lead], self.model.device)
         if lead.length < len(group.prefix):

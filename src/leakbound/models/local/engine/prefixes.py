@@ -9,7 +9,7 @@ private prompts and stays in memory; no repr shows any of it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -40,15 +40,28 @@ class PrefixCache(DynamicCache):
     def __init__(self, config: Any | None = None) -> None:
         super().__init__(config=cast(PreTrainedConfig | None, config))
         self.only = False
+        self.room: dict[int, list[torch.Tensor]] = {}  # longer keys and values that layers fill
         self._last = len(self.layers) - 1  # -1 if layers are created on demand
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: object,
         **more: object,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        found = super().update(key_states, value_states, layer_idx, *args, **more)
+        filled = self._fill(layer_idx, key_states, value_states)
+        found = filled or super().update(key_states, value_states, layer_idx, *args, **more)
         if self.only and layer_idx == self._last:
             raise KeysMade
+        return found
+
+    def _fill(self, number: int, *new: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Put new keys and values behind those of a layer without a copy, if it has room."""
+        room, layer = self.room.pop(number, None), self.layers[number : number + 1]
+        if not room or (end := layer[0].keys.shape[2] + new[0].shape[2]) > room[0].shape[2]:
+            return None
+        for whole, part in zip(room, new, strict=True):
+            whole[:, :, end - part.shape[2] : end] = part
+        self.room[number] = room
+        layer[0].keys, layer[0].values = found = room[0][:, :, :end], room[1][:, :, :end]
         return found
 
 
@@ -78,6 +91,7 @@ class State:
 
     def repeat(self, count: int) -> None:
         self.cache.batch_repeat_interleave(count)
+        self.cache.room.clear()
         self.rows = self.rows * count
         self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
 
@@ -267,28 +281,35 @@ class PrefixStore:
         return state
 
 
-def assemble(config: Any, found: list[PrefixMatch], device: torch.device) -> State:
-    """Build a left-padded batch of stored beginnings, in which each row sees its own."""
+def assemble(
+    config: Any, found: list[PrefixMatch], device: torch.device, rows: Sequence[Ids] = ()
+) -> State:
+    """Build a left-padded batch of stored beginnings, with room for `rows`; each sees its own."""
     cache, width = PrefixCache(config), max(f.length for f in found)
     lengths = torch.tensor([f.length for f in found], device=device)
     mask = torch.arange(width, device=device)[None] >= width - lengths[:, None]
     kept = [f.row.ids[: f.length] if f.row else () for f in found]
     like = next((f.row.block for f in found if f.row), None)
+    more = max((len(row) - f.length for row, f in zip(rows, found, strict=False)), default=0)
     if like is not None:
         for number, layer in enumerate(cache.layers):
-            keys, values = (_join(found, 2 * number + side, width, like) for side in (0, 1))
-            layer.lazy_initialization(keys, values)
-            layer.keys, layer.values = keys, values
+            room = [_join(found, 2 * number + side, width, more, like) for side in (0, 1)]
+            layer.lazy_initialization(*room)
+            layer.keys, layer.values = (whole[:, :, :width] for whole in room)
+            cache.room[number] = room
     return State(kept, cache, mask, lengths)
 
 
-def _join(found: list[PrefixMatch], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
-    """(rows, heads, width, dim): the keys, or the values, of one layer."""
+def _join(
+    found: list[PrefixMatch], part: int, width: int, more: int, like: torch.Tensor
+) -> torch.Tensor:
+    """(rows, heads, width and more, dim): the keys, or the values, of one layer."""
     _, heads, _, dim = like.shape
-    out = like.new_zeros(len(found), heads, width, dim)
+    out = like.new_empty(len(found), heads, width + more, dim)
     for at, f in enumerate(found):
+        out[at, :, : width - f.length] = 0  # padding
         if f.row is not None:
-            out[at, :, width - f.length :] = f.row.block[part, :, : f.length]
+            out[at, :, width - f.length : width] = f.row.block[part, :, : f.length]
     return out
 
 
