@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import itertools
 import random
+import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,7 +181,32 @@ class DeskSession:
         seconds = 0.2 + 0.1 * self.desk.random.random() + 0.5 * bool(self.any_match(query))
         return {"answer": self.own(query), "seconds": seconds}
 
+    # what shows to several clients alone
 
+    def popular(self, query: str) -> Any:
+        """An answer is everybody's once it was asked for twice."""
+        same = [said for asked, said in self.desk.kept[self.seen_as()] if asked == query]
+        answer = same[0] if len(same) > 1 else self.own(query)
+        self.keep((query, answer))
+        return answer
+
+    def mixed_up(self, query: str) -> Any:
+        """Whose request it is stands in a variable that all requests share."""
+        self.desk.last = self.tenant
+        time.sleep(0.005)
+        tenant = self.desk.last if self.seen_as() is None else self.tenant
+        return nearest(self.texts(tenant), query) or NOTHING
+
+    def mixed_stream(self, query: str) -> Iterator[str]:
+        """Pieces of all streams wait in one queue."""
+        queue = self.desk.kept[self.seen_as()]
+        queue += self.own(query).split()
+        while queue:
+            yield f"{queue.pop(0)} "
+            time.sleep(0.001)
+
+
+CROWDS = ("popular", "mixed_up", "mixed_stream")
 DEFECTS = (
     "no_filter", "semantic_cache", "conversation", "by_id", "cache_header", "citations",
     "token_count", "tool_calls", "forbidden", "last_session", "score", "masked", "encoded",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from stores import DISPOSABLE, NearestStore, documents
-from tenants import CHANNELS, DEFECTS, NOTHING, Desk, DeskSession, nearest
+from tenants import CHANNELS, CROWDS, DEFECTS, NOTHING, Desk, DeskSession, nearest
 
 import leakbound
 from leakbound.auditing import prepare
@@ -30,11 +31,29 @@ from leakbound.tasks import Example
 
 def run(system: object, out: Path, **parameters: Any) -> leakbound.AuditResult:
     given = {"pairs": 40, "simulations": 100, "calls": DISPOSABLE, **parameters}
-    return leakbound.audit(system=system, design="tenants", out=out, **given)
+    rows = given.pop("rows", None)
+    return leakbound.audit(rows, system=system, design="tenants", out=out, **given)
 
 
 def of_defect(desk: Desk, out: Path, **parameters: Any) -> leakbound.AuditResult:
     return run(desk, out, channels=CHANNELS.get(desk.defect), **parameters)
+
+
+class Streaming(Desk):
+    """Its sessions' `ask` may yield pieces, and is counted."""
+
+    asked = 0
+
+    def open_tenant(self, tenant: str) -> Any:
+        session = super().open_tenant(tenant)
+        inner = getattr(session, self.defect)
+
+        def ask(query: str) -> Any:
+            self.asked += 1
+            yield from [inner(query)] if self.defect != "mixed_stream" else inner(query)
+
+        session.ask = ask  # type: ignore[method-assign]
+        return session
 
 
 def rejected_at(result: leakbound.AuditResult) -> int:
@@ -56,6 +75,35 @@ def test_each_defect_is_found_and_its_isolated_twin_passes(defect: str, tmp_path
     assert "Each tenant sees its own record" in passed.sentences[0]
     assert not desk.records
     assert not twin.records
+
+
+@pytest.mark.parametrize("defect", CROWDS)
+def test_what_several_clients_see_together_or_under_load(defect: str, tmp_path: Path) -> None:
+    """An answer that is shared once it was asked for often, and answers that concurrent requests
+    of two tenants exchange."""
+    desk, twin = Streaming(defect), Streaming(defect, isolated=True)
+    alone = run(Streaming(defect), tmp_path / "alone", controls=4, rows=documents(200))
+    assert alone.verdict != "violation"
+    many: dict[str, Any] = {"settings": {"clients": 3}, "controls": 4, "simulations": 0}
+    many["rows"] = documents(200)
+    result = run(desk, tmp_path / "desk", **many)
+    assert result.verdict == "violation"
+    assert rejected_at(result) <= 40
+    passed = run(twin, tmp_path / "twin", **many)
+    assert (passed.verdict, passed.reason) == ("no_violation", None)
+    assert not desk.records
+    asked = leakbound.plan(many.pop("rows"), system=twin, design="tenants", pairs=40, **many)
+    assert asked.model_calls == passed.counts["model_calls"] == twin.asked
+
+
+def test_one_client_is_all_that_other_designs_have(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="clients is 2, and in a deletion design no other tenant"):
+        leakbound.audit(system=Desk(), design="deletion", out=tmp_path, settings={"clients": 2})
+    for layout in ("paired", "session", "one_run"):
+        with pytest.raises(UsageError, match=f"clients is 2, and a {layout} design has one"):
+            leakbound.audit(
+                system=lambda context, query: "", design=layout, settings={"clients": 2}
+            )
 
 
 @pytest.mark.slow
@@ -304,6 +352,7 @@ class Cloud(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.isolated, self.records = isolated, dict[str, tuple[str, str]]()
         self.kept, self.refused = set[tuple[str, str]](), 0
+        self.mixed, self.current = False, ""  # whose request it is, of all requests
 
     def reply(self, owner: str, method: str, path: str, body: Any) -> tuple[Any, str]:
         if path.startswith("/records"):
@@ -312,6 +361,10 @@ class Cloud(ThreadingHTTPServer):
             else:
                 self.records[body["id"]] = (owner, body["text"])
             return {}, ""
+        if self.mixed:
+            self.current = owner
+            time.sleep(0.005)
+            owner = self.current
         texts = [text for one, text in self.records.values() if one == owner]
         key = (owner if self.isolated else "", body["question"])
         hit = key in self.kept
@@ -352,6 +405,21 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize("cloud", [True], indirect=True, ids=["isolated"])
+def test_a_service_that_mixes_sessions_up_under_load(
+    mixed: bool, service: str, cloud: Cloud, tmp_path: Path
+) -> None:
+    alone = run(service, tmp_path / "alone", controls=4, pairs=20)
+    assert alone.verdict != "violation"
+    cloud.mixed = mixed
+    result = run(
+        service, tmp_path / "load", controls=4, pairs=20, simulations=0, settings={"clients": 2}
+    )
+    assert (result.verdict == "violation") is mixed
+    assert not cloud.records
 
 
 FILE = """

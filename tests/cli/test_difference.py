@@ -21,9 +21,10 @@ from leakbound_hosts.difference import (
     decide_together,
     plan_difference,
 )
-from leakbound_hosts.difference.command import command
+from leakbound_hosts.difference.command import command, plan_rows
 from scipy import stats
 
+from leakbound.cli.verbs.audit.plan import command as plan_command
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks.rows import row_files
 
@@ -205,3 +206,24 @@ def test_a_log_of_inspect_needs_its_package(
 def test_unequal_numbers_of_scores_make_no_pairs() -> None:
     with pytest.raises(DataError, match="3 and 2 scores make no pairs"):
         compare_scores([0.0, 1.0, 1.0], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("effect", "discordant"), [(0.05, 0.1), (0.05, 0.2), (0.1, 0.2), (0.1, 0.4)]
+)
+def test_plan_says_how_many_samples_show_a_difference(effect: float, discordant: float) -> None:
+    rows, plan = plan_rows(effect, discordant)
+    assert plan == plan_difference(effect, discordant)
+    assert plan.mean <= 0.75 * plan.fixed  # at least 25 % fewer than McNemar's test, power 0.9
+    assert dict(rows)["one look"] == f"{plan.fixed:,} pairs, all of them"
+    assert f"~{plan.mean:,} pairs in the mean" in dict(rows)["every look"]
+    with pytest.raises(UsageError, match="needs as many samples at least"):
+        plan_rows(discordant, effect)
+
+
+def test_plan_prints_it_in_place_of_an_audit() -> None:
+    done = CliRunner().invoke(plan_command, ["--effect", "0.1", "--discordant", "0.25"])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("· PLAN   a difference of two evaluations")
+    assert "268 pairs" in done.output
+    assert "~185 pairs in the mean (31% fewer), most 392" in done.output

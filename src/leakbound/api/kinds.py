@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Literal, ParamSpec, TypeVar, get_args, get_origin
 
-from leakbound.auditing.spec.audit_spec import COMPONENTS, GROUPS, KEYS
+from leakbound.auditing.spec.audit_spec import GROUPS, KEYS, catalogues
 from leakbound.errors import LeakboundError, UsageError, findable
 from leakbound.models import Endpoint, Model, open_model
 from leakbound.models.address import require_model
@@ -58,7 +58,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_value(word: str) -> bool:  # and not the next word of a sentence
-    named = {one for catalogue in COMPONENTS.values() for one in catalogue.usable}
+    named = {one for catalogue in catalogues().values() for one in catalogue.usable}
     chosen = {one for group in GROUPS.values() for field in group.model_fields.values()
               for part in (field.annotation, *get_args(field.annotation))
               if get_origin(part) is Literal for one in get_args(part)}  # fmt: skip

@@ -29,6 +29,7 @@ from leakbound.stats.counts.two_samples import (
     excess_test,
     smallest_excess,
 )
+from leakbound.systems.http.system import value_at
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 USUAL = ("output", "answer", "response", "completion", "reply", "text")
@@ -68,24 +69,12 @@ def _output_field(file: str, first: SourceRow) -> str:
 
 def _texts_of(row: SourceRow, fields: Sequence[str]) -> Iterator[str]:
     for name in fields:
-        value = _value_at(row.fields, name)
+        value = value_at(row.fields, name)
         if value is None and name not in row.fields:
             raise DataError(
                 f"{row.place} has no field {name!r}; it has {', '.join(map(repr, row.fields))}."
             )
         yield from _strings(value)
-
-
-def _value_at(found: object, name: str) -> object:
-    """What stands in a field, or at a dotted path below one; None if there is nothing."""
-    if isinstance(found, dict) and name in found:
-        return found[name]
-    first, _, rest = name.partition(".")
-    if isinstance(found, list | tuple):
-        inner = found[int(first)] if first.isdecimal() and int(first) < len(found) else None
-    else:
-        inner = found.get(first) if isinstance(found, dict) else None
-    return _value_at(inner, rest) if rest and inner is not None else inner
 
 
 def _strings(value: object) -> Iterator[str]:

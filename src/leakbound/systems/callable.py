@@ -511,7 +511,8 @@ QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
 def session_of(opened: object, name: str) -> Session:
     """The session that an opened object stands for."""
     ask: object = getattr(opened, "ask", None)
-    if callable(ask) and not is_async(ask) and callable(getattr(opened, "close", None)):
+    later = is_async(ask) or inspect.isgeneratorfunction(ask) if callable(ask) else True
+    if not later and callable(getattr(opened, "close", None)):
         return cast(Session, opened)
     named = (getattr(opened, method, None) for method in ("ask", *QUERY_METHODS))
     call: Any = next(filter(callable, named), None)

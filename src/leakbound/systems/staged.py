@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Barrier
 from typing import Any, ClassVar, cast
 
 from leakbound.errors import TargetError
@@ -14,8 +16,8 @@ from leakbound.models.content import Private
 from leakbound.systems.callable import session_of
 from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.planted import Records, settle
-from leakbound.systems.protocol import FunctionSession, Session, Store
-from leakbound.systems.replies import as_reply, finish
+from leakbound.systems.protocol import FunctionSession, Reply, Session, Store
+from leakbound.systems.replies import REPLY, as_reply, finish, together
 from leakbound.systems.stores import (
     TENANTS,
     open_over,
@@ -24,7 +26,7 @@ from leakbound.systems.stores import (
     require_parts,
     require_store,
 )
-from leakbound.tasks import Context, Example
+from leakbound.tasks import Context, Example, Query
 
 MUST = "open_tenant(tenant) must open a session with plant(record) -> id, ask(query) and remove(id)"
 
@@ -37,6 +39,7 @@ class Steps:
     uses: tuple[str, ...] = ()  # what the owner asks, so that caches and memories know the records
     removed: bool = False  # whether the records are removed before the question
     afresh: bool = False  # whether the session that asks is opened after all that
+    clients: int = 1  # of each tenant that ask at once; what those who ask are told is one reply
 
 
 class StagedContext(Private, tuple[Example, ...]):  # the records of a trial
@@ -84,8 +87,34 @@ class StagedSystem:
             if steps.removed:
                 removing.close()
             asker = self._open(steps.asker, ending) if steps.afresh else sessions[steps.asker]
+            ask: Callable[[str], Reply] = asker.session.ask
+            if steps.clients > 1 and steps.uses:
+                every = [
+                    [self._open(tenant, ending).session for _ in range(steps.clients)]
+                    for tenant in (steps.owner, steps.asker)
+                ]
+                ask = partial(self._together, every, steps.uses)
             closing = ending.pop_all()
-        return FunctionSession(asker.session.ask, closing.close)
+        return FunctionSession(ask, closing.close)
+
+    def _together(
+        self, sessions: Sequence[Sequence[Session]], uses: Sequence[str], question: str
+    ) -> Reply:
+        # A client of each tenant asks at the same moment, then the next two. Clients of one tenant
+        # compare their replies, so all of them are one.
+        def ask(session: Session, questions: Sequence[str], start: Barrier) -> list[Reply]:
+            start.wait()
+            return [as_reply(session.ask(one), self.name) for one in questions]
+
+        replies, start = list[Reply](), Barrier(2)
+        for own, other in zip(*sessions, strict=True):
+            time.sleep(0.0 if self.calls.rate is None else 2 / self.calls.rate)
+            with ThreadPoolExecutor(1) as pool:
+                used = pool.submit(ask, own, uses, start)
+                replies += ask(other, (question,), start)
+                used.result()
+        seen = [replace(x, channels={REPLY: x.text} | dict(x.channels or {})) for x in replies]
+        return replace(together(seen, Query("-")), text="\n".join(one.text for one in seen))
 
     def _sessions(self, steps: Steps, ending: ExitStack) -> dict[int, _Opened]:
         wanted = sorted({steps.owner, steps.asker}, key=lambda one: one != steps.first)

@@ -299,7 +299,8 @@ def _in_steps(
     by_code = of_rows and 0 < digits == len(asked.target) and asked.target in str(canary.input)
     owner = int(rng.integers(2)) if alone is None else alone
     other, first = alone is None and not staged.deleted, int(rng.integers(2))
-    steps = Steps(owner, 1 - owner if other else owner, first, afresh=staged.deleted)
+    asker, clients = 1 - owner if other else owner, staged.clients
+    steps = Steps(owner, asker, first, afresh=staged.deleted, clients=clients)
 
     def job(records: Context, own: RenderedQuery, about: RenderedQuery) -> Job:
         if alone is not None:
@@ -311,6 +312,8 @@ def _in_steps(
     out = absent[1] if by_code else asked
     instead, own = ((), out) if pairs.attack.insertion == "add" else ((decoy,), used)
     before = 0 if alone is not None else asked.query.calls + own.query.calls
+    if before and clients > 1:  # each client asks, and those of the owner, too
+        before += clients * before + 2 * (clients - 1) * asked.query.calls
     return Pair(
         index, job((canary,), asked, asked), job(instead, own, out), asked,
         canary, 0, int(rng.integers(1 << 31)), out_first, before=before,

@@ -121,6 +121,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     attack.require(mechanism)  # with the canary that is planted
     sources, beside = data, None
     staged = STAGED.get(shape.layout)
+    staged = staged and replace(staged, clients=shape.clients)
     if shape.layout != "paired":
         share = share_store if staged is None else share_staged
         mechanism, sources, beside = share(spec, mechanism, data)

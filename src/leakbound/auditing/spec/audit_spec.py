@@ -250,6 +250,11 @@ class AuditSpec(FrozenSpec):
             )
         if (staged := STAGED.get(self.design.layout)) is not None:
             self._require_staged(staged)
+        elif self.design.clients > 1:
+            raise UsageError(
+                f"clients is {self.design.clients}, and a {self.design.layout} design has one; "
+                "leave it out, or add --between tenants."
+            )
         for key, catalogue in catalogues().items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
             if named is not None and named.python is None and named.kind not in catalogue:

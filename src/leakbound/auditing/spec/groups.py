@@ -181,6 +181,9 @@ class Design(FrozenSpec):
         description="rows that a session or one_run design puts into the store; 0: the store has "
         "its own; none: all that no canary is made from",
     )
+    clients: int = Field(
+        default=1, ge=1, le=100, description="clients of each of two tenants, who ask together"
+    )
     shots: int = Field(default=20, ge=1, description="rows in a context")
     answers: int = Field(
         default=1,

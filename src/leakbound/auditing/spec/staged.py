@@ -25,6 +25,7 @@ class Staged:
     did: str
     remedy: str
     law: str = ""
+    clients: int = 1  # of each tenant
 
 
 SHARED = "what trials share is under test"
@@ -65,6 +66,7 @@ STAGED = {
             "insertion": (("add", "replace"), "whole records are planted"),
             "documents": ((0,), "the application has documents of its own"),
             "state_check": ((0.0,), SHARED),
+            "clients": ((1,), "no other tenant asks"),
         },
         zero="as if never stored",
         controls=(

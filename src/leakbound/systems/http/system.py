@@ -12,8 +12,8 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
-from typing import cast
+from functools import partial
+from typing import Any, cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -171,16 +171,20 @@ def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
     return reply
 
 
-def at_or_none(reply: JsonValue, path: str) -> JsonValue:
-    """What stands at a path: services leave out what a reply does not have, such as tool calls."""
+def value_at(reply: Any, path: str) -> Any:
+    """What stands in a field, or at a path below one, whose names may have dots; None if nothing:
+    services leave out what a reply does not have, such as tool calls."""
+    if not path or (isinstance(reply, Mapping) and path in reply):
+        return reply[path] if path else reply
+    first, _, rest = path.partition(".")
     try:
-        return reduce(_step, path.split(".") if path else (), reply)
+        return value_at(_step(reply, first), rest) if rest or isinstance(reply, list) else None
     except (KeyError, IndexError, ValueError, TypeError):
         return None
 
 
 def _first_at(replies: Sequence[JsonValue], path: str) -> JsonValue:
-    found = (at_or_none(one, path) for one in replies)
+    found = (value_at(one, path) for one in replies)
     return next((one for one in found if one is not None), None)
 
 
@@ -295,7 +299,7 @@ def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply
 def _answer_of(events: list[JsonValue], config: HttpSystemConfig) -> str:
     """The pieces of an answer, joined: many events of a stream have none."""
     path = config.answer
-    pieces = [text_in(at_or_none(one, path) if path else one) for one in events]
+    pieces = [text_in(value_at(one, path)) for one in events]
     texts = [one for one in pieces if isinstance(one, str)]
     if texts:
         return "".join(texts)

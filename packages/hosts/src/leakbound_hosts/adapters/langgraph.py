@@ -6,18 +6,17 @@ tools, and the memory: the state beside the messages, and what the graph keeps i
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Protocol, cast
 
 from leakbound.models.content import text_only
 from leakbound.systems.calls import CallOptions
 from leakbound.systems.protocol import Reply
-from leakbound.systems.replies import as_reply, text_in
+from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context
+from leakbound_hosts.adapters.agents import channels_of, steps_of, text_of, turn_of
 from leakbound_hosts.adapters.search import bases
 
 GRAPH = "langgraph.pregel.main.Pregel"
@@ -27,15 +26,6 @@ Config = Mapping[str, Mapping[str, str]]
 
 class _Checkpointer(Protocol):
     def delete_thread(self, thread_id: str) -> None: ...
-
-
-class _Message(Protocol):
-    type: str
-    content: object
-
-
-class _Call(_Message, Protocol):
-    tool_calls: Sequence[Mapping[str, object]]
 
 
 class _Values(Protocol):
@@ -117,15 +107,16 @@ class _Thread:
     def ask(self, query: str) -> Reply:
         reply = as_reply(self.told(query), self.system.name)
         state = self.system.graph.get_state(self.config).values
-        found = {**dict(_of_turn(state.get("messages"))), **dict(self._memory(state))}
+        steps = [*steps_of([*turn_of(cast("list[object]", state.get("messages") or []))][::-1])]
+        found = channels_of(steps, reply.text) | dict(self._memory(state))
         return replace(reply, channels=found)
 
     def _memory(self, state: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         """What stays, where there is a place for it."""
-        kept = [f"{name}: {_text(one)}" for name, one in state.items() if name != "messages"]
+        kept = [f"{name}: {text_of(one)}" for name, one in state.items() if name != "messages"]
         store = self.system.graph.store
         if store is not None:
-            kept += [_text(item.value) for item in store.search((), limit=MOST_ITEMS)]
+            kept += [text_of(item.value) for item in store.search((), limit=MOST_ITEMS)]
         if kept or store is not None:
             yield "memory", "\n".join(kept)
 
@@ -133,26 +124,6 @@ class _Thread:
         """Forget the thread, unless its owner has fixed it."""
         if self.system.graph.checkpointer is not None:
             self.system.graph.checkpointer.delete_thread(self.thread_id)
-
-
-def _of_turn(messages: object) -> Iterator[tuple[str, str]]:
-    """The channels of what was said since the user spoke."""
-    every = [cast(_Message, one) for one in messages] if isinstance(messages, list) else []
-    typed = [one for one in every if hasattr(one, "type")]
-    turn = [*takewhile(lambda one: one.type != "human", reversed(typed))][::-1]
-    others = [one for one in turn[:-1] if one.type != "tool"]
-    yield "messages", "\n".join(_text(text_in(one.content)) for one in others)
-    calls = [cast(_Call, one).tool_calls for one in turn if one.type == "ai"]
-    given = [{"name": call["name"], "args": call["args"]} for some in calls for call in some]
-    if given:
-        yield "tool_inputs", "\n".join(map(_text, given))
-        tools = [one for one in turn if one.type == "tool"]
-        yield "tool_outputs", "\n".join(_text(text_in(one.content)) for one in tools)
-
-
-def _text(value: object) -> str:
-    """Objects of a state, such as messages and documents, in their own words."""
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
 def langgraph_system(thing: object, name: str) -> GraphSystem | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakbound.cli.screen.help_pages import PATH, RealRange, cli_command, option
 from leakbound.cli.screen.output import emit, say
-from leakbound.errors import DataError
+from leakbound.errors import DataError, UsageError
 from leakbound_hosts.difference import (
     ANYTIME,
     Difference,
@@ -80,6 +80,23 @@ def command(
     say("\n".join(line[:80].rstrip() for line in _lines(found, number, confidence, effect, plan)))
     emit({"exit_code": code, "differences": found, "effect": effect, "plan": plan})
     return code
+
+
+def plan_rows(effect: float, discordant: float) -> tuple[list[tuple[str, str]], DifferencePlan]:
+    """What `leakbound plan --effect` says."""
+    if discordant < effect:
+        raise UsageError(
+            f"--discordant is {discordant:g}, and a difference of {effect:g} needs as many "
+            "samples at least on which the two differ."
+        )
+    plan = plan_difference(effect, discordant)
+    saved = 1 - plan.mean / plan.fixed
+    return [
+        ("shows", f"a difference of {effect:g} with power 0.9 at 95%, if {discordant:.0%} differ"),
+        ("one look", f"{plan.fixed:,} pairs, all of them"),
+        ("every look", f"~{plan.mean:,} pairs in the mean ({saved:.0%} fewer), most {plan.most:,}"),
+        ("next", f"leakbound difference A B --look-often --effect {effect:g}"),
+    ], plan
 
 
 def _names(

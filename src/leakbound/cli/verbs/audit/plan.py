@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from leakbound._catalogue import entries_of
 from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
 from leakbound.auditing.plan import Plan, plan
@@ -28,7 +29,7 @@ from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.screen.help_pages import cli_command, option
+from leakbound.cli.screen.help_pages import RealRange, cli_command, option
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.result import show
 from leakbound.errors import UsageError
@@ -77,6 +78,14 @@ LEAKS: dict[Leak, str] = {
     "--data private.jsonl --mechanism report_noisy_max --epsilon 4 --pairs 200",
     first="--data --labels --system --model --mechanism --epsilon --pairs --assume-hit",
 )
+@option(
+    "--effect",
+    "in place of an audit: how many samples show such a difference of two evaluations",
+    RealRange(0, 1, min_open=True),
+)
+@option(
+    "--discordant", "share of samples on which they differ", RealRange(0, 1, min_open=True), 0.2
+)
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
@@ -90,12 +99,15 @@ LEAKS: dict[Leak, str] = {
 )
 def command(
     sources: tuple[str, ...], config: str | None, assignments: tuple[str, ...], endpoint: Endpoint,
-    local: Local, collecting: CollectOptions, commit: bool, **flags: object,
+    local: Local, collecting: CollectOptions, commit: bool, effect: float | None,
+    discordant: float, **flags: object,
 ) -> int:  # fmt: skip
     """What an audit will cost and can show.
 
     Accepts the options of `audit`; makes no model calls.
     """
+    if effect is not None:
+        return _plan_difference(effect, discordant)
     spec = spec_from(config, assignments, with_sources(sources, flags))
     prepared: Prepared | PreparedOneRun
     if spec.design.layout == "one_run":
@@ -116,6 +128,23 @@ def command(
     made = _commit(prepared, collecting.out if commit else None)
     emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
+
+
+def _plan_difference(effect: float, discordant: float) -> int:
+    """Of two runs of an evaluation, which another package compares."""
+    for entry in entries_of("leakbound.plans").select(name="difference"):
+        rows, planned = entry.load()(effect, discordant)
+        say(
+            lay_out(
+                f"{SIGNS['']} PLAN   a difference of two evaluations",
+                rows,
+                "Another share: --discordant",
+                code=0,
+            )
+        )
+        emit({"plan": planned})
+        return 0
+    raise UsageError("--effect needs the package leakbound-hosts: pip install ./packages/hosts.")
 
 
 def _commit(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
