@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install shape size map schemas quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky mutants demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
-	test-newest test-oldest lock attack-table canary-grid real-model pocket-train pocket-eval vision-train vision-eval vision-table readme-evidence readme-table docs docs-version \
+	test-newest test-oldest lock attack-table canary-grid real-model pocket-train pocket-eval vision-train vision-eval vision-table readme-evidence readme-table real-tables verify-evidence utility-evidence docs docs-version \
 	catalogue notebook pictures witness clean
 
 install: $(VENV)/installed
@@ -281,6 +281,20 @@ readme-table: install
 
 readme-evidence: install
 	$(BIN)/python bench/real_model/subj.py collect $(DATA) $(MODEL)
+
+# What accuracy costs on real rows, from evidence/utility, and recipes on the real model, from evidence/subj; no model is asked.
+# utility-evidence collects the first: DATA has agnews, subj and trec; SERVER is that of serve.py qwen-1.5b --slots 36 --context 2048.
+real-tables: install
+	$(BIN)/python bench/real_model/utility.py write
+	$(BIN)/python bench/real_model/recipes.py --write
+
+verify-evidence: install
+	$(BIN)/leakbound verify evidence/subj
+	$(BIN)/python bench/real_model/utility.py
+	$(BIN)/python bench/real_model/recipes.py --check
+
+utility-evidence: install
+	$(BIN)/python bench/real_model/utility.py collect $(DATA)
 
 docs: install catalogue
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -214,10 +214,9 @@ def section(kept: dict[str, Any]) -> str:
         "",
         f"| rests on | {' | '.join(OUTCOMES.values())} |", "| --- " * (1 + len(OUTCOMES)) + "|",
         *(f"| {words} | {' | '.join(told([now[n] for n, k in kinds.items() if k == kind]))} |"
-          for kind, words in EVIDENCE.items()),
+          for kind, words in EVIDENCE.items() if kind in {*kinds.values()}),
         "",
-        "These are not added up: only a row of a real model says something of other models."
-        " The column *size*"
+        "These are not added up, and say nothing of other models. The column *size*"
         " says with what; the usual size is what `leakbound reproduce` does by default."
         + (f" {len(kept) - len(now)} are marked *{EARLIER}*: they ran with other ones, and are not"
            " counted." if len(now) < len(kept) else "")

@@ -283,8 +283,10 @@ def main() -> None:
     generated = [kept.table(f"free {j}", functools.partial(free, j)) for j in texts]
     text = page(tables, generated, hard_or_soft(last, model), given)
     print(text)
-    if given.write:
-        given.write.write_text(text, encoding="utf-8")
+    if given.write:  # the part on real rows is that of real_model/utility.py
+        known = given.write.read_text(encoding="utf-8") if given.write.exists() else ""
+        _, title, rest = known.partition("\n## Real rows and a real model\n")
+        given.write.write_text(text + title + rest, encoding="utf-8")
 
 
 def page(

@@ -14,8 +14,6 @@ import sys
 
 from fetch import MODELS, Unavailable, fetch, known
 
-CONTEXT = 4096  # tokens of a slot
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -23,6 +21,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8731)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--context", type=int, default=4096, help="tokens of a slot")
     given = parser.parse_args()
     print(known(given.model), flush=True)
     try:
@@ -34,7 +33,8 @@ def main() -> int:
 
     how = xllamacpp.CommonParams()
     how.model.path = str(file)
-    how.n_ctx, how.n_parallel = CONTEXT * given.slots, given.slots
+    how.n_ctx, how.n_parallel = given.context * given.slots, given.slots
+    how.kv_unified, how.cache_ram_mib = False, 0  # a slot keeps its prompt itself
     how.hostnames, how.port = ["127.0.0.1"], given.port
     how.cpuparams.n_threads = how.cpuparams_batch.n_threads = given.threads
     how.warmup = False

@@ -39,6 +39,7 @@ from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
 from leakbound.estimators.score_bounds import DecidingName, ScoreDesign, ScoredTrials, score_bounds
 from leakbound.gating.score_files import conclude_guessing, conclude_scores, sees_leak
+from leakbound.models import Scripted
 from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, as_context
@@ -226,6 +227,16 @@ BLIND = (
     ControlCheck(8, 0.001, late=0.9),
     ControlCheck(8, 0.001, late=0.9, changed=0.01, single=0.001),
 )
+
+
+@pytest.mark.parametrize("gaps", [(0.0,) * 8, (0.0,) * 7 + (1.0,)])
+def test_it_is_said_where_examples_change_no_score(gaps: tuple[float, ...]) -> None:
+    attack = prepare(make_spec({"mechanism": "few_shot"}), Scripted(lambda prompt: "no")).attack
+    ((code, why),) = blindness(attack, ControlCheck(8, 1.0, gaps=gaps), None)
+    assert code == "attack_blind"
+    assert ("No score changed at all" in why) == (not any(gaps))
+
+
 SURE = Estimate("e_process", "lower_bound", 0.2, 1e-5, 0.95, {"pairs": 100}, ())
 SURE_MU = replace(SURE, epsilon=None, mu=0.2)
 NOTHING = replace(SURE, epsilon=0.0, mu=0.0)

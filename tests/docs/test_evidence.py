@@ -31,6 +31,13 @@ def test_the_table_of_the_readme_is_that_of_the_store() -> None:
     assert made.stdout in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
+def test_recipes_on_the_real_model_are_those_of_the_store() -> None:
+    """Tables, tests and outcomes, without the model and the rows."""
+    script = ROOT / "bench" / "real_model" / "recipes.py"
+    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
+
+
 def test_the_store_holds_no_row() -> None:
     """Rows are SUBJ's, which may not be passed on; canaries are random."""
     for record in STORE.glob("*/record.json"):

@@ -212,6 +212,37 @@ def test_a_recipe_that_compares_models_has_two_of_its_own(tmp_path: Path) -> Non
     assert {"pocket-half, ε = 8, white box", "pocket, ε = 8, white box"} <= measured
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "query", "read"),
+    [
+        ("report_noisy_max", "membership", {"kind": "report_noisy_max", "prior": "uniform"}),
+        ("few_shot", "membership", {"kind": "answer_probabilities"}),
+        ({"kind": "prompt_defense", "level": 2}, "membership",
+         {"kind": "answer_probabilities", "level": 2}),
+        ("judge_defense", "membership", {"kind": "judge_defense"}),
+        ("few_shot", "injection", {"kind": "few_shot"}),
+    ],
+)  # fmt: skip
+def test_answers_about_membership_are_read_by_probability_in_words_of_the_users(
+    mechanism: object, query: str, read: dict[str, object], tmp_path: Path
+) -> None:
+    asked = "Is {canary} there? Answer no or yes."
+    context = RecipeContext(tmp_path, by_probability=True, membership=asked)
+    spec = context.spec({"mechanism": mechanism, "query": query}).flat()
+    assert spec["mechanism"] == read
+    assert spec["query"].get("template") == (asked if query == "membership" else None)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_recipe_says_how_its_answers_were_read(tmp_path: Path) -> None:
+    asked = "Is {canary} there? Answer no or yes."
+    options = ("--quick", "--by-probability", "--membership", asked)
+    assert run("contextleak/fig6", tmp_path, *options).exit_code == 0
+    made = json.loads((tmp_path / "contextleak/fig6.json").read_text())["made_with"]
+    assert f"; answers by probability; asks {asked}; seed 0" in made
+
+
 def test_the_models_of_a_comparison_are_its_own_unless_others_are_given(tmp_path: Path) -> None:
     recipe = RECIPES["tight/fig11"]
     names = run_names(RecipeContext(tmp_path, models=recipe.models, scale=QUICK_SCALE))

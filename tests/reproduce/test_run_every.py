@@ -117,6 +117,8 @@ def test_what_decides_a_recipe(tmp_path: Path) -> None:
     assert keys == [what_decides(recipe, context)]
     keys.append(what_decides(recipe, replace(context, scale=Scale(pairs=5))))
     keys.append(what_decides(recipe, replace(context, judge_model="pocket")))
+    keys.append(what_decides(recipe, replace(context, by_probability=True)))
+    keys.append(what_decides(recipe, replace(context, membership="{canary}?")))
     keys.append(what_decides(replace(recipe, options={}), context))
     names["name"] = "two"
     keys.append(what_decides(recipe, replace(context, _opened={})))

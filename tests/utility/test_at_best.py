@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from scipy.integrate import quad
@@ -10,8 +11,13 @@ from scipy.stats import norm
 
 from leakbound.auditing.prepare.build import build_served
 from leakbound.auditing.spec.audit_spec import make_spec
-from leakbound.mechanisms import ProductOfExperts
-from leakbound.tasks import Mechanism, Task
+from leakbound.cli.verbs.protect.answer import say_at_best
+from leakbound.errors import TargetError
+from leakbound.mechanisms import ProductOfExperts, ReportNoisyMax
+from leakbound.models import Model, Scripted
+from leakbound.serving import PrivateICL
+from leakbound.serving.ledger import Ledger
+from leakbound.tasks import Example, Mechanism, Task
 from leakbound.utility import at_best
 
 SIX = Task("six", ("a1", "b1", "c1", "d1", "e1", "f1"))
@@ -78,3 +84,34 @@ def test_a_free_answer_at_a_small_epsilon_is_that_without_rows() -> None:
 def test_nothing_is_said_of_what_does_not_answer_as_its_model() -> None:
     mechanism = served("synthetic_shots", 4.0, SIX)  # answers from examples that it makes up
     assert at_best(mechanism, SIX, 20, 1e-5) is None
+
+
+def gone(*_: object) -> str:
+    raise TargetError("nobody is there.")
+
+
+def last_label(prompt: str) -> str:
+    return prompt.split("Label: ")[-1].split()[0]
+
+
+READS = Scripted(
+    last_label, lambda prompt, labels: [prompt.count(f"Label: {one}\n") for one in labels]
+)
+DEAF = Scripted(lambda prompt: "b1", lambda prompt, labels: range(6))
+GONE = Scripted(gone, gone)  # type: ignore[arg-type]
+ROWS = [Example(f"row {at}", SIX.labels[at % 6]) for at in range(12)]
+
+
+@pytest.mark.parametrize("mechanism", [ProductOfExperts(1.0), ReportNoisyMax(2.0, 2)])
+@pytest.mark.parametrize(("model", "named"), [(READS, False), (DEAF, True), (GONE, False)])
+def test_a_model_that_ignores_examples_is_named_before_anything_is_spent(
+    mechanism: Mechanism, model: Model, named: bool, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    ledger = Ledger(tmp_path / "ledger", 100.0, 1e-5)
+    served = PrivateICL(mechanism, ROWS, SIX, model, ledger)
+    say_at_best(served)
+    shown = capsys.readouterr().err
+    assert ("whichever of two labels" in shown) == named
+    assert "Expect at most" in shown
+    assert served.state.answers == 0

@@ -7,7 +7,9 @@ from zlib import crc32
 
 import numpy as np
 
-from leakbound.models import Scripted
+from leakbound.errors import LeakboundError
+from leakbound.mechanisms import AnswerProbabilities, FewShot
+from leakbound.models import Model, ScoreLabels, Scripted
 from leakbound.models.content import readable
 from leakbound.models.request import Prompt
 from leakbound.tasks import Example, Job, Mechanism, Query, Task
@@ -16,6 +18,7 @@ ROW, ASKED = "row-that-is-there", "query-that-is-asked"
 SURE, ODDS = "sure", 50.0  # the word, and its score in nats above all others
 WORDS, SIZE = 50, 384  # that a free answer chooses among; numbers of an embedding
 RELEASES, TEXTS = 4000, 24
+MADE_UP, REPEATS = "a note about the weather", 4
 FREE_OF_NOISE, ENOUGH = 1e4, 0.9  # an epsilon, and the share that must remain at it
 
 
@@ -87,3 +90,25 @@ def _share(mechanism: Mechanism, task: Task, shots: int) -> float:
         for word in text.split()
     ]  # fmt: skip
     return sum(word == SURE for word in said) / max(1, len(said))
+
+
+def label_whatever_is_shown(mechanism: Mechanism, task: Task, model: Model) -> str:
+    """The answer to a made-up text that examples label one way, then another way; "" if the two
+    differ, or there is none. Two calls, which hold no row.
+    """
+    shown = task.labels[:2]
+    if len(shown) < 2 or mechanism.application is not None:
+        return ""
+    plain = AnswerProbabilities() if ScoreLabels in mechanism.needs else FewShot()
+    jobs = [Job((Example(MADE_UP, label),) * REPEATS, Query(MADE_UP)) for label in shown]
+    try:
+        found = plain.collect(task, jobs, (0, 0), model)
+    except LeakboundError:  # the answer itself says what is wrong
+        return ""
+    rng = np.random.default_rng(0)
+    said = {
+        text
+        for one in found
+        for text in plain.decode(task, jobs[0].query, plain.release(one, 1, rng), model)
+    }
+    return said.pop() if len(said) == 1 else ""

@@ -240,11 +240,12 @@ def blindness(
             "controls=0 out."
         )
         if controls.p_value is not None:
+            alike = ALIKE if controls.gaps and not any(controls.gaps) else ""
             why = (
                 "nothing shows that this attack sees the canary: contexts in which it stands "
                 "everywhere did not clearly score higher than contexts without it "
-                f"({controls.pairs} of each, p = {controls.p_value:.2g}). Ask more --controls; "
-                f"where they show no more, {_advice(attack)}"
+                f"({controls.pairs} of each, p = {controls.p_value:.2g}). {alike}Ask "
+                f"more --controls; where they show no more, {_advice(attack)}"
             )
         yield blind_unless(bound, why)
     if controls.seen_once or told or not controls.shown:
@@ -261,6 +262,10 @@ def blindness(
     )
 
 
+ALIKE = (
+    "No score changed at all: answers may not depend on the examples (for a local chat model, try "
+    "--chat-template off). "
+)
 OWN_LOST = (
     "{}: so it was before the pairs, and not clearly after them (p = {:.2g}): the system "
     "changed, or rows were used again and a cache answered from before. Use more rows (three a "

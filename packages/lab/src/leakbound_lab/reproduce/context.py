@@ -38,7 +38,8 @@ class RecipeContext:
     """Models, rows, scale and seed of a recipe.
 
     Outputs are collected once: audits under `out` share them if they ask the same, and an
-    interrupted recipe resumes.
+    interrupted recipe resumes. `by_probability` and `membership` are of audits that ask the query
+    `membership`: whether answers are read by the probability of labels, and its wording.
     """
 
     out: Path
@@ -48,6 +49,8 @@ class RecipeContext:
     judge_model: str | None = None
     scale: Scale = field(default_factory=Scale)
     seed: int = 0
+    by_probability: bool = False
+    membership: str | None = None
     opener: Callable[[AuditSpec], Model] = open_models
     report: Callable[[str], None] = lambda line: None
     _opened: dict[str, Model] = field(default_factory=dict)
@@ -111,4 +114,20 @@ class RecipeContext:
         })  # fmt: skip
         for layer in keys:
             flat = merge_keys(flat, flat_keys(layer))
-        return make_spec(flat)
+        spec = make_spec(flat)
+        if spec.attack.query.kind != "membership":
+            return spec
+        over = {"query": {"template": self.membership}} if self.membership else {}
+        read = probability_keys(spec) if self.by_probability else {}
+        return make_spec(merge_keys(spec.flat(), {**over, **read}))
+
+
+def probability_keys(spec: AuditSpec) -> AuditKeys:
+    """Private votes, and systems without privacy, in their form that reads probabilities."""
+    kind, options = spec.system.mechanism.kind, spec.system.mechanism.options
+    if kind == "report_noisy_max":
+        return {"mechanism": {"prior": "uniform"}}
+    if kind not in ("few_shot", "prompt_defense"):
+        return {}
+    level = {"level": options.get("level", 1)} if kind == "prompt_defense" else {}
+    return {"mechanism": {"kind": "answer_probabilities", **level}}

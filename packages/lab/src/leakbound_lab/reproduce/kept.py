@@ -34,7 +34,7 @@ def what_decides(recipe: Recipe, context: RecipeContext) -> str:
 
     Models are opened for their fingerprints, but not called.
     """
-    asks = recipe.needs != "nothing"
+    asks, read = recipe.needs != "nothing", (context.by_probability, context.membership)
     told = {
         "version": __version__, "measure": recipe.measure,
         "options": json.dumps(dict(recipe.options), default=str, sort_keys=True),
@@ -45,6 +45,7 @@ def what_decides(recipe: Recipe, context: RecipeContext) -> str:
             for name, value in context.source.items() if asks
         },
         **({"seed": context.seed} if asks and context.seed else {}),
+        **({"read": read} if asks and any(read) else {}),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -68,6 +68,8 @@ USUAL = Scale()
 @option("--data-dir", "folder of the rows of named tasks")
 @option("--embedder", "sentence-transformers id or folder for embeddings")
 @option("--judge-model", "model that judges answers [default: the first --model]")
+@option("--by-probability", "read answers to the query membership by label probabilities", bool)
+@option("--membership", "wording of the query membership; {canary} stands for the canary")
 @option("--pairs", f"paired trials, of an audit [default: {USUAL.pairs}]", click.IntRange(2))
 @option(
     "--repeats",
@@ -102,8 +104,8 @@ USUAL = Scale()
 def command(
     names: tuple[str, ...], listed: bool, every: bool, html: Path | None, models: tuple[str, ...],
     data: str | None, labels: str | None, task: str | None, data_dir: str | None,
-    embedder: str | None, judge_model: str | None, seeds: tuple[int, ...], quick: bool,
-    endpoint: Endpoint, out: Path, **sizes: int | None,
+    embedder: str | None, judge_model: str | None, by_probability: bool, membership: str | None,
+    seeds: tuple[int, ...], quick: bool, endpoint: Endpoint, out: Path, **sizes: int | None,
 ) -> int:  # fmt: skip
     """Run tables or figures of papers by name, or all of them: what the paper prints beside what is
     measured here, what differs, and whether the paper's claim is shown.
@@ -121,7 +123,7 @@ def command(
     _check_choice(names, every, html, recipes)
     source = _give(data=data, labels=labels, task=task, data_dir=data_dir)
     run = _Run(out, models, source, embedder, judge_model, quick, _give(**sizes), endpoint,
-               tuple(dict.fromkeys(seeds)) or (0,))  # fmt: skip
+               tuple(dict.fromkeys(seeds)) or (0,), by_probability, membership)  # fmt: skip
     if every or len(names) > 1:
         chosen = [recipes[name] for name in dict.fromkeys(names)] or list(recipes.values())
         return _several(run, chosen, html or out / "all.html")
@@ -182,6 +184,8 @@ class _Run:
     sizes: Mapping[str, int]
     endpoint: Endpoint
     seeds: tuple[int, ...]
+    by_probability: bool = False
+    membership: str | None = None
     opened: dict[str, Model] = field(default_factory=dict)
 
     def __call__(self, recipe: Recipe, resume: bool = False) -> Reproduction:
@@ -221,6 +225,8 @@ class _Run:
             judge_model=self.judge_model,
             scale=replace(QUICK if self.quick else recipe.scale, **self.sizes),
             seed=seed,
+            by_probability=self.by_probability,
+            membership=self.membership,
             opener=self._open,
             report=lambda line: say(f"  {line}", err=True),
         )
@@ -262,4 +268,6 @@ def _origin(recipe: Recipe, context: RecipeContext, seeds: Sequence[int]) -> str
     rows = ", ".join(f"{key} {value}" for key, value in context.source.items()) or "bundled rows"
     sizes = ", ".join(f"{getattr(context.scale, name)} {name}" for name in SIZES)
     told = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-    return f"{', '.join(context.models)}; {rows}; {sizes}; {told}"
+    read = "; answers by probability" * context.by_probability
+    asks = f"; asks {context.membership}" if context.membership else ""
+    return f"{', '.join(context.models)}; {rows}; {sizes}{read}{asks}; {told}"

@@ -31,7 +31,7 @@ from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
 from leakbound.tasks import Context, Task
-from leakbound.utility.at_best import WORDS
+from leakbound.utility.at_best import WORDS, label_whatever_is_shown
 
 ANSWER_KEYS = {
     "config", "assignments", "address", "mechanism", "model", "embedder",
@@ -208,7 +208,16 @@ def command(
 
 def say_at_best(served: PrivateICL) -> None:
     """Say what to expect, before anything is spent."""
-    share = None if is_quiet() else served.at_best()
+    if is_quiet():
+        return
+    if same := label_whatever_is_shown(served.mechanism, served.task, served.model):
+        say(
+            f"Warning: the model answers {same!r} to a made-up text, whichever of two labels its "
+            "examples give that text. It may ignore examples; for a local chat model, try "
+            "--chat-template off.",
+            err=True,
+        )
+    share = served.at_best()
     if share is None:
         return
     what = "answers" if served.task.labels else "words of a free answer"
