@@ -215,7 +215,7 @@ def section(found: dict[str, Any]) -> str:
     if (fewest := min(one["queries"] for one in found["tasks"].values())) < whole:
         parts.append(
             f"The store is not complete: it has {fewest} of {whole} queries of a task, because it "
-            "was stopped by the\nclock. `make utility-evidence` goes on."
+            "was stopped by the\nclock: so few rank no mechanisms. `make utility-evidence` goes on."
         )
     parts += [table(name, one) for name, one in found["tasks"].items() if one["cells"]]
     return "\n\n".join([*parts, papers(), TAIL]) + "\n"

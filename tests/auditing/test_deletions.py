@@ -91,7 +91,7 @@ def test_the_verdict_says_what_was_shown_and_what_the_law_asks(tmp_path: Path) -
     assert item.status == "tried"
     assert "only what the answers asked reveal" in item.answer
     leaky = run(Archive(), tmp_path / "leaky")
-    assert "delete what was made of the record, too" in " ".join(summary(leaky).split())
+    assert "delete what was made of it too" in " ".join(summary(leaky).split())
     again = leakbound.AuditResult.model_validate_json(result.to_json())
     assert again.use == result.use
     tenants = leakbound.audit(

@@ -125,7 +125,7 @@ def test_the_example_from_the_command_line(tmp_path: Path) -> None:
     )  # fmt: skip
     leaky = cli(*asked, cwd=tmp_path)
     assert leaky.returncode == 1, leaky.stderr
-    assert "claim 0 (as if never stored)" in leaky.stdout
+    assert "claim 0 (as if never stored; default)" in leaky.stdout
     sound = cli(*asked, "--system-option", "forget=true", cwd=tmp_path)
     assert sound.returncode == 0, sound.stderr
     for more in (("--between", "tenants"), ("--design", "session")):

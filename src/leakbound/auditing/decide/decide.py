@@ -77,8 +77,13 @@ QUOTED = (
 
 @dataclass(frozen=True, slots=True)
 class ContextUse:
-    """What several attacks would have seen of a single canary with probability 0.9, and which one
-    did: a rate that changes by `change`, or a `share` of replies. It bounds no epsilon."""
+    """What several attacks would have seen of a single canary, and which one did.
+
+    With probability 0.9, each would have shown a rate that changes by `change`, and what a `share`
+    of the replies shows with the canary and none without it. It bounds no epsilon: a leak of any
+    epsilon can change a rate by as little as one likes. If the score's rates are `small`, they
+    certainly keep the claim.
+    """
 
     wanted: float
     change: float

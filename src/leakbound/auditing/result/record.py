@@ -82,7 +82,11 @@ class Curves(Frozen):
 
 
 class EValuePath(Frozen):
-    """ln of the e-value after some pairs, the level that rejects, and the pair that reached it."""
+    """The e-value against what was tested: its logarithm after some of the pairs.
+
+    tested: the guarantee or claim, in words. level: the logarithm of the e-value that rejects.
+    rejected_at: the pair at which it was first reached.
+    """
 
     tested: str
     level: float

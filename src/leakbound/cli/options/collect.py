@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from leakbound.models import Endpoint, Model
     from leakbound.systems import CallOptions
 
-Opener = Callable[[AuditSpec], "Model"]
+    Opener = Callable[[AuditSpec], Model]
+
 R = TypeVar("R")
 SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
 CLUSTERS = "leakbound.clusters"  # entry points of what spreads work; `ray` is the one of --ray
