@@ -151,7 +151,7 @@ def row(param: click.Option, context: click.Context) -> Row:
 def choices(param: click.Option) -> Iterable[str]:
     listed: Iterable[object] = ()
     if isinstance(param, Option) and param.choices:
-        listed = param.choices
+        listed = param.choices()
     elif isinstance(param.type, click.Choice):
         listed = param.type.choices
     elif found := FEW.match(param.metavar or ""):
