@@ -74,11 +74,11 @@ def table(kept: dict[str, Any]) -> Iterator[str]:
         for name, value in kept.items() if name.startswith("twin")
     )  # fmt: skip
     yield ""
-    yield (
-        f"Of {sum(twins.values())} isolated twins (goal: {TWINS}), {twins['violation']} were "
-        f"accused (5 % is allowed), {twins['no_violation']} ended with `no_violation`, and "
-        f"{twins['inconclusive']} were `inconclusive`."
+    counts = ", ".join(
+        f"{twins[one]} {one}" for one in ("no_violation", "violation", "inconclusive")
     )
+    number = f"{sum(twins.values())} audits (goal: {TWINS})"
+    yield f"Isolated twins: {number}, {counts}; 5 % may be accused."
 
 
 def main() -> None:

@@ -226,7 +226,7 @@ class _Face(ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self.__dict__.get("__all__", ())})
+        return sorted(self.__all__)
 
 
 def import_when_used(package: str) -> None:
