@@ -230,6 +230,9 @@ def measure() -> dict[str, int]:
         "modules with __all__": len(faces),
         "names of functions that are participles": sum(map(is_participle, names)),
         "options of audit": options_of_audit(),
+        "statements kept from the formatter": sum(
+            one.count("# fmt: skip") for one in texts.values()
+        ),
     }
 
 

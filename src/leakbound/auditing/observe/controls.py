@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -22,7 +21,6 @@ from leakbound.stats import rank_test
 from leakbound.stats.arrays import Floats
 from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
 from leakbound.tasks import ANSWER, channel_of, reply_of
-from leakbound.witness import StoredReply
 from leakbound.witness.features import SCALARS, as_features
 
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
@@ -128,8 +126,12 @@ def check_controls(
 
 def _witness(replies: Sequence[ReplyPair], by_length: bool) -> float | None:
     """The smallest two-sided p-value of all measurements, corrected for their number."""
-    read = partial(_scalars, by_length=by_length)
-    known = [(read(one), read(other)) for one, other in replies if one and other]
+    kept = [by_length or not name.startswith(OF_LENGTH) for name in SCALARS]
+    known = [
+        [np.where(kept, as_features(side).scalars, np.nan) for side in (one, other)]
+        for one, other in replies
+        if one and other
+    ]
     if not known:
         return None
     member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
@@ -152,11 +154,6 @@ def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
         there, elsewhere = (side[:, at].astype(float).tolist() for side in lacks)
         shown[at] = rank_test(there, elsewhere, True)
     return numbers, shown
-
-
-def _scalars(reply: StoredReply, by_length: bool) -> Floats:
-    kept = [by_length or not name.startswith(OF_LENGTH) for name in SCALARS]
-    return np.where(kept, as_features(reply).scalars, np.nan)
 
 
 StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
@@ -198,16 +195,13 @@ def _of_texts(batch: StoredBatch, first: int, name: str) -> Observations:
     )
 
 
-def _text_asked_for(pair: Pair) -> str:
-    """What a reply may quote: the text that gives the canary away, else that of its record."""
-    given = pair.canary.input
-    return pair.asked.target or (given if isinstance(given, str) else "")
-
-
 def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair, str], ...]:
     """What a witness reads of pairs in one channel."""
     return tuple(
-        ((reply_of(one), reply_of(other)), _text_asked_for(pair))
+        (
+            (reply_of(one), reply_of(other)),  # and what they may quote
+            pair.asked.target or (given if isinstance(given := pair.canary.input, str) else ""),
+        )
         for pair, row in batch
         for one, other in [(channel_of(row.member, name), channel_of(row.nonmember, name))]
     )

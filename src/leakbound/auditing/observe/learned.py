@@ -74,12 +74,8 @@ def bets_on(first: Stood, each: Stood) -> dict[str, Bets]:
         ahead = groups[:, 0] - groups[:, 1]
         told[:size] = FORGOTTEN * told[:size] + ahead.sum(0)
         spread[:size] = FORGOTTEN * spread[:size] + (ahead**2).sum(0)
-    return {name: _in_time(some) for name, some in bets.items()}
-
-
-def _in_time(some: Sequence[Floats]) -> Bets:
-    x, y = np.concatenate(some, axis=-1)
-    return x, y
+    in_time = {name: np.concatenate(some, axis=-1) for name, some in bets.items()}
+    return {name: (x, y) for name, (x, y) in in_time.items()}
 
 
 def _beyond(score: Floats, time: int, least: Sequence[float]) -> Iterator[Floats]:

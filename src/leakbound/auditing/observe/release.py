@@ -375,24 +375,18 @@ class Releaser:
         return float(self._score_of(pair, outputs).mean())
 
 
-def trials(
+def scores_of(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
-    evidence: Iterable[EvidenceRow], seed: int,
+    evidence: Iterable[EvidenceRow], seed: int, draws: int | None = None,
 ) -> PairedScores:  # fmt: skip
-    reads: frozenset[Reads] = frozenset({"trials"})
-    released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
-    return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
-
-
-def scores_of_simulation(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
-    evidence: Iterable[EvidenceRow], seed: int, draws: int,
-) -> PairedScores:  # fmt: skip
-    """Several outputs of each context."""
+    """Those of the trials; with `draws`, of so many simulated outputs of each context."""
+    reads: frozenset[Reads] = frozenset({"trials"} if draws is None else ())
     released = Releaser(
-        task, mechanism, score, seed, pilot=0, draws=draws, answers=1, reads=frozenset()
+        task, mechanism, score, seed, pilot=0, draws=draws or 1, answers=1, reads=reads
     )
-    return released._simulated([*zip(pairs, evidence, strict=True)], None)[0]
+    batch = [*zip(pairs, evidence, strict=True)]
+    read = released._trials if draws is None else released._simulated
+    return read(batch, None)[0]
 
 
 def _margins(task: Task, batch: StoredBatch) -> PairedScores:

@@ -21,7 +21,7 @@ from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.design.pairs import LATE
 from leakbound.auditing.observe.one_pass import OnePass
-from leakbound.auditing.observe.release import trials
+from leakbound.auditing.observe.release import scores_of
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.assemble import assemble
@@ -119,7 +119,7 @@ def trial_values(prepared: Prepared, answers: PairAnswers) -> dict[str, float]:
     if score.learns:
         return {}
     pairs = CollectionPlan.of(prepared).pairs_of(answers.row.pair)
-    found = trials(prepared.task, prepared.mechanism, score, pairs, [answers.row], seed)
+    found = scores_of(prepared.task, prepared.mechanism, score, pairs, [answers.row], seed)
     return {"canary_in": float(found.member[0]), "canary_out": float(found.nonmember[0])}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from leakbound.attacks import QUERIES, SCORES, Score
 from leakbound.auditing.design.pairs import Pair
-from leakbound.auditing.observe.release import scores_of_simulation
+from leakbound.auditing.observe.release import scores_of
 from leakbound.auditing.prepare.prepare import check
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow
@@ -295,7 +295,7 @@ class Pilot:
         """Ask, release outputs of each context, and write down what was found before the rest."""
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
         rows = self._collected(pairs)
-        found = scores_of_simulation(
+        found = scores_of(
             prepared.task, prepared.mechanism, self.score, pairs, rows, self.root, self.draws
         )
         replies = [

@@ -134,14 +134,8 @@ def _plan_difference(effect: float, discordant: float) -> int:
     """Of two runs of an evaluation, which another package compares."""
     for entry in entries_of("leakbound.plans").select(name="difference"):
         rows, planned = entry.load()(effect, discordant)
-        say(
-            lay_out(
-                f"{SIGNS['']} PLAN   a difference of two evaluations",
-                rows,
-                "Another share: --discordant",
-                code=0,
-            )
-        )
+        head = f"{SIGNS['']} PLAN   a difference of two evaluations"
+        say(lay_out(head, rows, "Another share: --discordant", code=0))
         emit({"plan": planned})
         return 0
     raise UsageError("--effect needs the package leakbound-hosts: pip install ./packages/hosts.")
