@@ -102,7 +102,7 @@ def test_not_rejected_says_what_was_not_shown(tmp_path: Path) -> None:
     weak = leakbound.gate(found, min_power=0.9, accuracy=0.6)
     assert weak.outcome == "inconclusive"
     assert "right 60% of the time" in weak.why
-    with pytest.raises(UsageError, match="gate it with max_epsilon 0 and accuracy, such as"):
+    with pytest.raises(UsageError, match="gate it with max_epsilon=0 and accuracy, such as"):
         leakbound.gate(found, min_power=0.9)
 
 
@@ -172,7 +172,7 @@ def test_flags_state_the_claim(tmp_path: Path) -> None:
     [
         ({"epsilon": 1.0}, "epsilon is given too"),
         ({"delta": 0.0}, "delta is given too"),
-        ({"estimator": Exact()}, "use estimator e_process, clopper_pearson"),
+        ({"estimator": Exact()}, 'use estimator="e_process", clopper_pearson'),
         ({"assume_hit": 0.9}, "assume_hit"),
         ({"channels": ("answer",)}, "leave channels out"),
         ({"claim": "guessing"}, "'random-guessing'"),

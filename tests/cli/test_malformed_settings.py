@@ -67,7 +67,7 @@ TEXTS: list[tuple[str, str, str]] = [
 ]
 GRIDS: list[tuple[str, str]] = [
     ("grid: {epsilon: []}", "the grid's values of 'epsilon' are []; they must be a list of number"),
-    ("grid: [1]", "the grid is [1]; it must hold keys and lists, such as 'epsilon: [1, 2, 4]'."),
+    ("grid: [1]", 'the grid is [1]; it must hold keys and lists, such as {"epsilon": [1, 2, 4]}.'),
     ("grid: {epsilonn: [1, 2]}", "'epsilonn' is not known. Did you mean 'epsilon'?"),
     (
         "grid: {epsilon: [1, 1]}",

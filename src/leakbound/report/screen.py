@@ -17,6 +17,7 @@ WIDTH = 80  # columns, where the screen has them
 NAMES = 20  # of these for the names of rows
 LEAST = 32  # where a screen is narrower, lines break as its terminal likes
 MOST = 7  # lines
+COMMAND = "leakbound "  # a row that has one is to be copied
 SIGNS = {"violation": "✗", "no_violation": "✓", "passed": "✓", "inconclusive": "?", "": "·"}
 GRAVEST = ("violation", "inconclusive", "failed", "no_violation")  # of runs that share a mark
 STYLES = {"✗": "bold red", "✓": "bold green", "?": "bold yellow"}
@@ -27,15 +28,16 @@ def lay_out(
     headline: str, rows: Iterable[tuple[str, str]], last: str, *, code: int | None = None,
     width: int = WIDTH,
 ) -> str:  # fmt: skip
-    """At most seven lines on a screen of full width: the longest texts lose what is more."""
+    """At most seven lines of full width: the longest texts, but no commands, lose what is more."""
     width = max(LEAST, min(width, WIDTH))
     room = WIDTH if code is None else WIDTH - len(f"  exit {code}")
     if width == WIDTH:
         headline = _shorten(headline, room)
     filled = [_head(headline, code, width), *(_row(*row, width) for row in rows if row[1])]
     lines = [one.splitlines() for one in (*filled, _fill(last, width, "   ", "   "))]
-    while width == WIDTH and sum(map(len, lines)) > MOST and max(map(len, lines)) > 1:
-        longest = max(reversed(lines), key=len)
+    texts = [one for one in lines if COMMAND not in one[0]]
+    while width == WIDTH and sum(map(len, lines)) > MOST and max(map(len, texts)) > 1:
+        longest = max(reversed(texts), key=len)
         rest = longest.pop()
         longest[-1] = _shorten(f"{longest[-1]} {rest.strip()}", WIDTH)
     return "\n".join(line for part in lines for line in part)
@@ -72,7 +74,8 @@ def _row(name: str, text: str, width: int) -> str:
         return f"   {text}"
     if width < 3 * NAMES:
         return _fill(f"{name}: {' '.join(text.split())}", width, "   ", "     ")
-    return _fill(text, width, f"   {name:<{NAMES - 3}}", " " * NAMES)
+    later = "     " if COMMAND in text else " " * NAMES
+    return _fill(text, width, f"   {name:<{NAMES - 3}}", later)
 
 
 def _fill(text: str, width: int, first: str, later: str) -> str:
@@ -85,7 +88,7 @@ def _fill(text: str, width: int, first: str, later: str) -> str:
     ).replace("\0", " ")  # fmt: skip
 
 
-KEPT = re.compile(r"[×≥] \S+|ε = \S+|exit \d+|--[a-z-]+ \S+|\d+ s$")  # on one line
+KEPT = re.compile(r"[×≥] \S+|ε = \S+|exit \d+|--[a-z-]+ (?:'[^']*'|\S+)|\d+ s$")  # on one line
 ROW = re.compile(r"^   \S+(?: \S+){0,2}(?=  )", re.M)
 
 

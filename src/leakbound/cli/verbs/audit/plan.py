@@ -80,7 +80,7 @@ LEAKS: dict[Leak, str] = {
 )
 @option(
     "--effect",
-    "in place of an audit: how many samples show such a difference of two evaluations",
+    "difference to plan for: of two evaluations, in place of an audit",
     RealRange(0, 1, min_open=True),
 )
 @option(
@@ -138,7 +138,7 @@ def _plan_difference(effect: float, discordant: float) -> int:
         say(lay_out(head, rows, "Another share: --discordant", code=0))
         emit({"plan": planned})
         return 0
-    raise UsageError("--effect needs the package leakbound-hosts: pip install ./packages/hosts.")
+    raise UsageError("--effect is in the package leakbound-hosts; install packages/hosts.")
 
 
 def _commit(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
