@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.decide.decide import ChannelResult, ContextUse
+from leakbound.auditing.decide.decide import QUOTED, ChannelResult, ContextUse
 from leakbound.auditing.decide.obstacles import Reason
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.receipts import load_result
@@ -205,3 +205,11 @@ def test_signs_that_an_encoding_lacks_are_written_plainly(encoding: str, tmp_pat
     )  # fmt: skip
     assert ("leak eps  " in done.stdout, ">= " in done.stdout) == (encoding != "utf-8",) * 2
     assert json.loads(whole.stdout)["records"][0]["sentences"] == list(RECORD.sentences)
+
+
+def test_quotes_that_no_attack_reaches_are_looked_for_with_another_query() -> None:
+    """It named no step at all."""
+    why = (QUOTED.format(161, 200, ""),)
+    update = {"verdict": "inconclusive", "reason": "attack_blind", "sentences": why}
+    text = summary(RECORD.model_copy(update=update))
+    assert "next             leakbound tune …, for a query" in text

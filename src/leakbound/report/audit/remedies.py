@@ -113,11 +113,11 @@ def next_step(result: AuditResult) -> str:
     if given := GIVEN.search(why):
         seed = f" --seed {result.spec['seed'] + 1}" * ("another --seed" in why)
         return f"{SAME} {given[0].strip()}{seed}"
-    if result.reason == "too_few_trials" and "builds" in counts:
-        return f"{SAME} --canaries {2 * counts['canaries']}"
     if result.reason == "too_few_trials":
-        needed = counts.get("pairs_needed", 0)  # by a perfect attack
-        return f"{SAME} --pairs {2 * max(needed, counts['pairs'])}"
+        name = "canaries" if "builds" in counts else "pairs"  # a perfect attack needs some
+        return f"{SAME} --{name} {2 * max(counts.get('pairs_needed', 0), counts[name])}"
+    if "(leakbound tune)" in why:
+        return "leakbound tune …, for a query that makes it quote the canary"
     if "more --controls" in why and {one.name for one in result.channels} & {TOOL_CALLS, REPLY}:
         return "take channels out, to read whole replies, their tool calls too"
     if "more --controls" in why and result.controls is not None:
