@@ -17,7 +17,7 @@ WIDTH = 80  # columns, where the screen has them
 NAMES = 20  # of these for the names of rows
 LEAST = 32  # where a screen is narrower, lines break as its terminal likes
 MOST = 7  # lines
-COMMAND = "leakbound "  # a row that has one is to be copied
+STEPS = ("next", "then")  # rows that are to be followed, or copied
 SIGNS = {"violation": "✗", "no_violation": "✓", "passed": "✓", "inconclusive": "?", "": "·"}
 GRAVEST = ("violation", "inconclusive", "failed", "no_violation")  # of runs that share a mark
 STYLES = {"✗": "bold red", "✓": "bold green", "?": "bold yellow"}
@@ -28,14 +28,14 @@ def lay_out(
     headline: str, rows: Iterable[tuple[str, str]], last: str, *, code: int | None = None,
     width: int = WIDTH,
 ) -> str:  # fmt: skip
-    """At most seven lines of full width: the longest texts, but no commands, lose what is more."""
+    """At most seven lines of full width: the longest texts, but no steps, lose what is more."""
     width = max(LEAST, min(width, WIDTH))
     room = WIDTH if code is None else WIDTH - len(f"  exit {code}")
     if width == WIDTH:
         headline = _shorten(headline, room)
     filled = [_head(headline, code, width), *(_row(*row, width) for row in rows if row[1])]
     lines = [one.splitlines() for one in (*filled, _fill(last, width, "   ", "   "))]
-    texts = [one for one in lines if COMMAND not in one[0]]
+    texts = [one for one in lines if not one[0].strip().startswith(STEPS)]
     while width == WIDTH and sum(map(len, lines)) > MOST and max(map(len, texts)) > 1:
         longest = max(reversed(texts), key=len)
         rest = longest.pop()
@@ -74,7 +74,7 @@ def _row(name: str, text: str, width: int) -> str:
         return f"   {text}"
     if width < 3 * NAMES:
         return _fill(f"{name}: {' '.join(text.split())}", width, "   ", "     ")
-    later = "     " if COMMAND in text else " " * NAMES
+    later = " " * (5 if name in STEPS else NAMES)
     return _fill(text, width, f"   {name:<{NAMES - 3}}", later)
 
 

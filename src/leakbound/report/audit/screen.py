@@ -19,7 +19,7 @@ from leakbound.auditing.result.sentences import (
 )
 from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import CHANNEL_HEAD, all_sentences, channel_row
-from leakbound.report.screen import COMMAND, DEFAULT, MOST, NAMES, SIGNS, WIDTH, lay_out, leak_rows
+from leakbound.report.screen import DEFAULT, MOST, NAMES, SIGNS, STEPS, WIDTH, lay_out, leak_rows
 from leakbound.report.words import align, number_of, sentence, verdict_text
 from leakbound.stats import beside
 
@@ -52,7 +52,7 @@ def summary(
     rows.append(("noted", names))
     rows = [one for one in rows if one[1]]
     for name in SPARE_OF_VIOLATION if result.verdict == "violation" else SPARE:
-        longer = sum(COMMAND in text and len(text) > WIDTH - NAMES for _, text in rows)
+        longer = sum(row in STEPS and len(text) > WIDTH - NAMES for row, text in rows)
         rows = rows if len(rows) + longer <= ROWS else [one for one in rows if one[0] != name]
     untried = number_of(sum(not one.tried for one in attack_classes(result)), "kind")
     last = "No proof that nothing leaks"
