@@ -528,7 +528,7 @@ def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
         assert written["channels"] == {"reply": ""}
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert audited.return_value == 1
-    assert re.search(r"reply +violation", audited.stdout)
+    assert "40 of 40 replies in reply" in audited.stdout
 
 
 @pytest.mark.slow
