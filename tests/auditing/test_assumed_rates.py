@@ -79,7 +79,7 @@ def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
     said = (
         f"({second.stored_on}) were used: no model call now; --fresh or another --out asks again."
     )
-    assert said in " ".join(summary(second).split())
+    assert said in " ".join(summary(second, verbose=True).split())
     assert said in page([second])
     assert said in str(second)
     assert "Stored outputs" not in str(first)

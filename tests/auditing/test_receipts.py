@@ -308,7 +308,7 @@ def test_a_run_is_committed_to_and_verified_without_torch(
 ) -> None:
     out, system = str(tmp_path / "runs"), f"python:{SYSTEM}:answer"
     audit = ("--system", system, "--pairs", "16")
-    planned = json.loads(run("plan", *audit, "--commit", out, "--json").stdout)
+    planned = json.loads(run("plan", *audit, "--commit", "--out", out, "--json").stdout)
     assert run("audit", *audit, "--out", out, "-q").return_value == 1
     for name in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)
