@@ -192,6 +192,15 @@ def units(a: argparse.Namespace) -> Case:
     }  # fmt: skip
 
 
+def by_sentence(case: Case) -> dict[str, Case]:
+    return {
+        "leave-one-out": case | {"program": "our_units"},
+        "lasso": case | {"program": "our_units", "method": "lasso", "sets": 64},
+        "context_cite": case | {"program": "context_cite"},
+        "captum": case | {"program": "captum"},
+    }
+
+
 def recovery(a: argparse.Namespace) -> Case:
     """Which program ranks the planted sentences of the bundled notes first (pocket model)."""
     once = [one for one in notes(2 * a.notes) if one.reference and one.reference.isdigit()]
@@ -201,13 +210,7 @@ def recovery(a: argparse.Namespace) -> Case:
     ]  # fmt: skip
     texts = [text_case(context, one.query, str(one.reference)) for _, context, one in planted]
     case = text_settings(texts) | {"folder": str(FOLDER)}
-    cases = {
-        "leave-one-out": case | {"program": "our_units"},
-        "lasso": case | {"program": "our_units", "method": "lasso", "sets": 64},
-        "context_cite": case | {"program": "context_cite"},
-        "captum": case | {"program": "captum"},
-    }
-    found = in_turns(cases, others(a), {})
+    found = in_turns(by_sentence(case), others(a), {})
     return {"notes": len(once)} | {
         name: recovered(planted, texts, one) for name, one in found.items()
     }
@@ -220,13 +223,7 @@ def real(a: argparse.Namespace) -> Case | None:
         return None
     texts = [one for path in a.texts for one in row_texts(path, a.rows, a.words, 8)]
     case = text_settings(texts) | {"folder": a.model, "tokenizer": a.model}
-    cases = {
-        "leave-one-out": case | {"program": "our_units"},
-        "lasso": case | {"program": "our_units", "method": "lasso", "sets": 64},
-        "context_cite": case | {"program": "context_cite"},
-        "captum": case | {"program": "captum"},
-    }
-    found = in_turns(cases, others(a), {})
+    found = in_turns(by_sentence(case), others(a), {})
     exact = [int(np.argmax(scores)) for scores in found["leave-one-out"]["scores"]]
     return {
         "model": a.model_name, "texts": len(texts), "words": a.words,

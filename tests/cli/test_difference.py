@@ -224,6 +224,6 @@ def test_plan_says_how_many_samples_show_a_difference(effect: float, discordant:
 def test_plan_prints_it_in_place_of_an_audit() -> None:
     done = CliRunner().invoke(plan_command, ["--effect", "0.1", "--discordant", "0.25"])
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("· PLAN   a difference of two runs")
+    assert done.output.startswith("· PLAN   a difference")
     assert "268 pairs" in done.output
     assert "~185 pairs in the mean (31% fewer), most 392" in done.output

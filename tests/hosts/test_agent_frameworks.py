@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leakbound_hosts.adapters.agents import reply_of
+from leakbound_hosts.adapters.agents import agent_reply
 
 import leakbound
+from leakbound.errors import UsageError
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]
 ANSWER = "Please see the handbook."
@@ -116,8 +117,8 @@ def langgraph_agent(search: Callable[[Any, str], str]) -> Callable[..., Any]:
 
 
 AGENTS = {
-    "pydantic_ai": pydantic_agent,
-    "openai_agents": openai_agent,
+    "pydantic-ai": pydantic_agent,
+    "openai-agents": openai_agent,
     "langgraph": langgraph_agent,
 }
 
@@ -126,7 +127,7 @@ AGENTS = {
 def test_what_a_tool_returned_is_a_channel(framework: str, tmp_path: Path) -> None:
     run = AGENTS[framework](found_in)
     context = ("the gate code is 4711", "lunch is at noon")
-    reply: Any = reply_of(run(context, "the gate code, please?"))
+    reply: Any = agent_reply(framework, run(context, "the gate code, please?"))
     assert reply["answer"] == ANSWER
     assert reply["channels"]["tool_outputs"] == "the gate code is 4711"
     assert json.loads(reply["channels"]["tool_inputs"])["name"] == "lookup"
@@ -134,7 +135,7 @@ def test_what_a_tool_returned_is_a_channel(framework: str, tmp_path: Path) -> No
     assert reply["channels"]["messages"] in ("I search.", "")
 
     def desk(context: Any, query: str) -> Any:
-        return reply_of(run(context, query))
+        return agent_reply(framework, run(context, query))
 
     blind = leakbound.audit(ROWS, system=desk, out=tmp_path, **{**GIVEN, "channels": ("answer",)})
     assert blind.reason == "attack_blind"
@@ -146,7 +147,17 @@ def test_what_a_tool_returned_is_a_channel(framework: str, tmp_path: Path) -> No
 def test_a_tool_that_quotes_nothing_is_not_accused(framework: str, tmp_path: Path) -> None:
     run = AGENTS[framework](kept_in)
     result = leakbound.audit(
-        ROWS, system=lambda context, query: reply_of(run(context, query)), out=tmp_path, **GIVEN
+        ROWS,
+        system=lambda context, query: agent_reply(framework, run(context, query)),
+        out=tmp_path,
+        **GIVEN,
     )
     assert result.verdict != "violation"
     assert not any(one.verdict == "violation" for one in result.channels)
+
+
+def test_a_framework_is_named_and_its_results_are_its_own() -> None:
+    with pytest.raises(UsageError, match="framework is 'crewai'; it must be one of pydantic-ai, "):
+        agent_reply("crewai", {})
+    with pytest.raises(UsageError, match="returned dict; it must be what a run of pydantic-ai re"):
+        agent_reply("pydantic-ai", {"messages": []})

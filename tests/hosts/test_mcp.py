@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ import yaml
 from stores import DISPOSABLE
 
 import leakbound
-from leakbound.errors import UsageError
+from leakbound.errors import TargetError, UsageError
 from leakbound.systems import load_system
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]
@@ -45,7 +49,13 @@ def search(words: str) -> str:
 def count() -> str:
     return str(len(notes))
 
-server.run()
+@server.tool()
+def answer(given: str, words: str) -> str:
+    place = given.find(words[:12])
+    return given[place:place + 90] if quotes and place >= 0 else "Please see the handbook."
+
+at = {"transport": "streamable-http", "port": int(sys.argv[2])} if len(sys.argv) > 2 else {}
+server.run(**at)
 """
 
 
@@ -74,6 +84,36 @@ def test_a_server_is_audited_over_its_own_protocol(
     assert (result.verdict == "violation") is violates
     if violates:
         assert result.bound.epsilon > 2
+
+
+@pytest.mark.parametrize(("how", "violates"), [("quotes", True), ("refuses", False)])
+def test_a_server_behind_a_url_is_audited_by_what_it_is_given(
+    how: str, violates: bool, tmp_path: Path
+) -> None:
+    file = described(tmp_path, how)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, str(tmp_path / "server.py"), how, str(port)])
+    try:
+        while server.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        given = {"given": "{context}", "words": "{query}"}
+        file.write_text(yaml.safe_dump({
+            "server": f"http://127.0.0.1:{port}/mcp", "ask": {"tool": "answer", "arguments": given},
+        }))  # fmt: skip
+        result = leakbound.audit(
+            ROWS, system=f"mcp:{file}", query="recall", canary="coded", pairs=24, shots=3,
+            out=tmp_path,
+        )  # fmt: skip
+        assert (result.verdict == "violation") is violates
+        file.write_text(file.read_text().replace("{context}", "{rows}"))  # which is no text
+        with pytest.raises(TargetError, match=r"'answer' of .* ended in an error; it must take"):
+            leakbound.audit(ROWS, system=f"mcp:{file}", pairs=24, shots=3, out=tmp_path / "again")
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def test_a_client_session_is_a_channel(tmp_path: Path) -> None:

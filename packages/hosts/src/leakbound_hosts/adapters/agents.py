@@ -26,30 +26,32 @@ NAMES, ARGUMENTS = ("name", "tool_name"), ("arguments", "args", "input")
 RETURNED = ("content", "response", "result", "output")
 INNER = ("parts", "content", "text", "tool_calls", "function")  # what a message has within
 
-# The answer, and the messages of the run, by what a result has.
+# The answer, and the messages of the run.
 FRAMEWORKS: Mapping[str, Callable[[Any], tuple[object, object]]] = {
-    "new_messages_json": lambda run: (run.output, json.loads(run.new_messages_json())),  # pydantic
-    "new_items": lambda run: (run.final_output, [one.to_input_item() for one in run.new_items]),
-    "keys": lambda state: (state["messages"][-1].content, [*turn_of(state["messages"])][::-1]),
+    "pydantic-ai": lambda run: (run.output, json.loads(run.new_messages_json())),
+    "openai-agents": lambda run: (run.final_output, [one.to_input_item() for one in run.new_items]),
+    "langgraph": lambda state: (state["messages"][-1].content, [*turn_of(state["messages"])][::-1]),
 }
 
 
-def reply_of(result: object) -> dict[str, object]:
-    """The reply of an agent of pydantic-ai, the OpenAI Agents SDK or LangGraph, whose channels are
-    its messages before the answer, and the inputs and outputs of its tools.
+def agent_reply(framework: str, result: object) -> dict[str, object]:
+    """The reply of an agent of pydantic-ai, openai-agents or langgraph, whose channels are its
+    messages before the answer, and the inputs and outputs of its tools.
 
     >>> from types import SimpleNamespace
     >>> said = SimpleNamespace(type="ai", content="No.", tool_calls=[])
-    >>> reply_of({"messages": [said]})
+    >>> agent_reply("langgraph", {"messages": [said]})
     {'answer': 'No.', 'channels': {'messages': ''}}
     """
-    read = next((read for name, read in FRAMEWORKS.items() if hasattr(result, name)), None)
-    if read is None:
+    if framework not in FRAMEWORKS:
+        raise UsageError(f"framework is {framework!r}; it must be one of {', '.join(FRAMEWORKS)}.")
+    try:
+        answer, messages = FRAMEWORKS[framework](result)
+    except (AttributeError, LookupError, TypeError):
         raise UsageError(
-            f"the agent returned {type(result).__name__}; it must be the result of a run of "
-            "pydantic-ai, of the OpenAI Agents SDK, or the state of a LangGraph graph."
-        )
-    answer, messages = read(result)
+            f"the agent returned {type(result).__name__}; it must be what a run of {framework} "
+            "returns."
+        ) from None
     return {"answer": text_of(answer), "channels": channels_of([*steps_of(messages)], answer)}
 
 

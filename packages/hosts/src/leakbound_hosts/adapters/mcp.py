@@ -40,8 +40,11 @@ def load_mcp(place: str) -> object:
     def use(part: str, **values: Any) -> Mapping[str, object]:
         tool = config[part]
         found = call(tool["tool"], fill_slots(tool.get("arguments", {}), values))
-        if found.get("isError") and part != "ask":
-            raise TargetError(f"the tool {tool['tool']!r} of {place!r} failed.")
+        if found.get("isError"):
+            raise TargetError(
+                f"the tool {tool['tool']!r} of {place!r} ended in an error; it must take the "
+                "arguments that the file gives."
+            )
         return found
 
     def plant(record: Example) -> object:

@@ -134,7 +134,7 @@ def _plan_difference(effect: float, discordant: float) -> int:
     """Of two runs of an evaluation, which another package compares."""
     for entry in entries_of("leakbound.plans").select(name="difference"):
         rows, planned = entry.load()(effect, discordant)
-        say(lay_out("· PLAN   a difference of two runs", rows, "Or give --discordant.", code=0))
+        say(lay_out("· PLAN   a difference", rows, "For another share: --discordant", code=0))
         emit({"plan": planned})
         return 0
     raise UsageError("--effect is in the package leakbound-hosts; install packages/hosts.")
