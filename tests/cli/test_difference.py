@@ -22,6 +22,7 @@ from leakbound_hosts.difference import (
     plan_difference,
 )
 from leakbound_hosts.difference.command import command, plan_rows
+from leakbound_hosts.difference.files import columns_of
 from scipy import stats
 
 from leakbound.cli.verbs.audit.plan import command as plan_command
@@ -180,6 +181,15 @@ def test_what_is_no_score_or_counts_twice_is_refused(tmp_path: Path) -> None:
     failed = promptfoo(tmp_path / "b", WORSE, failure=2)
     with pytest.raises(DataError, match=r"test 0 .* ended with an error of the provider"):
         run(failed, failed)
+
+
+def test_tests_that_ended_in_another_order_are_read_in_their_own(tmp_path: Path) -> None:
+    whole = json.loads((file := promptfoo(tmp_path / "a", BETTER)).read_text())
+    found = columns_of(file)["success"]
+    whole["results"]["results"].sort(key=lambda row: row["score"])
+    file.write_text(json.dumps(whole))
+    ended = columns_of(file)["success"]
+    assert (ended.ids, ended.values.tolist()) == (found.ids, BETTER)
 
 
 def test_what_unpacks_without_end_is_refused(

@@ -57,8 +57,8 @@ def _garak(rows: RunRecords) -> Iterator[ScoreEntry]:
 
 
 def _promptfoo(rows: RunRecords) -> Iterator[ScoreEntry]:
-    """What `promptfoo eval -o` writes as JSON or JSON lines."""
-    for row in rows:
+    """What `promptfoo eval -o` wrote, by test: its own order, of who ended first, tells scores."""
+    for row in sorted(rows, key=lambda row: (row["testIdx"], row["promptIdx"])):
         if row.get("failureReason") == 2:
             raise DataError(
                 f"test {row['testIdx']} of promptfoo ended with an error of the provider, which is "
