@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -41,8 +40,8 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
-from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
+from leakbound.report.decisions.comparison import SYSTEMS, bounds_figure
+from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, Chart, Mark, svg
 from leakbound.report.pages import render
 from leakbound.report.words import (
     VERDICTS,
@@ -56,84 +55,83 @@ from leakbound.report.words import (
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.auditing import AuditResult
     from leakbound.auditing.result.record import EValuePath, TrialView
     from leakbound.estimators.exact import Profile
 
 GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
 LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _rates_chart(result: AuditResult, what: str, x: str, y: str, claimed: str) -> Chart:
+    """What claim and guarantee allow of the rates of an attack."""
+    claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
+    marks = [
+        Mark((0, 1), (0, 1), width=0.6, alpha=0.5),
+        Mark(GRID, trade_off(claim, GRID), CLAIM, claimed.format(claim), "--"),
+    ]
+    if mu is not None:
+        marks.append(Mark(GRID, gdp_trade_off(GRID, mu), INK, f"guarantee: μ={mu:.3g}", ":"))
+    title, square = f"{what} of the attack on {result.attack['mechanism']}", (-0.02, 1.02)
+    return Chart(title, x, y, marks, x_ends=square, y_ends=square)
 
 
 def roc_figure(result: AuditResult) -> str:
-    figure, axes = canvas("false-positive rate", "true-positive rate")
-    claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
-    name = f"claim: ε={claim.value:g}, δ={claim.delta:g}"
-    axes.plot(GRID, trade_off(claim, GRID), color=CLAIM, ls="--", lw=1.6, label=name)
-    if mu is not None:
-        axes.plot(
-            GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6, label=f"guarantee: μ={mu:.3g}"
-        )
+    names = "false-positive rate", "true-positive rate", "claim: ε={0.value:g}, δ={0.delta:g}"
+    chart = _rates_chart(result, "ROC curve", *names)
     observed = f"observed (AUROC {result.curves.auroc:.3f})"
-    axes.plot(result.curves.fpr, result.curves.tpr, color=MEMBER, lw=2, label=observed)
+    chart.marks.append(Mark(result.curves.fpr, result.curves.tpr, MEMBER, observed, width=2))
     for estimate in result.estimates:
         if estimate.method == "clopper_pearson" and estimate.confidence:
             limits = estimate.details
             at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
-            axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
-    _unit_square(axes, 0.01)
-    return svg(figure, f"ROC curve of the attack on {result.attack['mechanism']}")
-
-
-def _unit_square(axes: Axes, edge: float) -> None:
-    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
-    axes.set(xlim=(-edge, 1 + edge), ylim=(-edge, 1 + edge))
-    legend(axes, "lower right")
+            chart.marks.append(Mark(*at, INK, "Clopper-Pearson limits", "", marker="o"))
+    return svg(chart)
 
 
 def histogram_figure(result: AuditResult) -> str:
-    figure, axes = canvas(f"score: {result.attack['score']}", "share of outputs")
-    curves = result.curves
+    title = f"score histograms of both contexts for {result.attack['mechanism']}"
+    chart, curves = (
+        Chart(title, f"score: {result.attack['score']}", "share of outputs"),
+        result.curves,
+    )
+    edges = np.repeat(curves.edges, 2)
     for shares, color, name in (
         (curves.nonmember, NONMEMBER, "canary out"),
         (curves.member, MEMBER, "canary in"),
     ):
-        axes.stairs(shares, curves.edges, fill=True, alpha=0.35, color=color)
-        axes.stairs(shares, curves.edges, color=color, lw=1.4, label=name)
+        steps = [0.0, *np.repeat(shares, 2), 0.0]
+        chart.marks += [
+            Mark(edges, steps, color, alpha=0.35, low=[0.0] * len(steps)),
+            Mark(edges, steps, color, name, width=1.4),
+        ]
     if len(curves.edges) == 3:
         middle = [(a + b) / 2 for a, b in zip(curves.edges, curves.edges[1:], strict=False)]
-        axes.set_xticks(middle, ["0", "1"])
-    legend(axes)
-    return svg(figure, f"score histograms of both contexts for {result.attack['mechanism']}")
+        chart.x_ticks = list(zip(middle, "01", strict=True))
+    return svg(chart)
 
 
 def e_value_figure(path: EValuePath, mechanism: str) -> str:
-    figure, axes = canvas("paired trials", "ln of the e-value")
-    axes.plot((0, *path.pairs), (0.0, *path.log_e_values), color=MEMBER, lw=2, label="e-value")
-    level = f"rejected above {path.level:.3g}"
-    axes.axhline(path.level, color=CLAIM, ls="--", lw=1.6, label=level)
-    axes.axhline(0, color=INK, lw=0.6, alpha=0.5)
-    legend(axes)
-    return svg(figure, f"e-value of the test of {mechanism}")
+    title = f"e-value of the test of {mechanism}"
+    return svg(Chart(title, "paired trials", "ln of the e-value", [
+        Mark((), (0,), width=0.6, alpha=0.5),
+        Mark((0, *path.pairs), (0.0, *path.log_e_values), MEMBER, "e-value", width=2),
+        Mark((), (path.level,), CLAIM, f"rejected above {path.level:.3g}", "--"),
+    ]))  # fmt: skip
 
 
 def profile_figure(profile: Profile, result: AuditResult) -> str:
-    figure, axes = canvas("ε", "δ(ε) of the pair")
-    for values, color, name in (
-        (profile.worst, MEMBER, "worst pair"),
-        (profile.mean, NONMEMBER, "mean of the pairs"),
-    ):
-        axes.plot(profile.epsilon, np.maximum(values, LEAST_DELTA), color=color, lw=2, label=name)
+    title = f"exact privacy profile of the pairs of {result.attack['mechanism']}"
     claim = [result.claim.epsilon], [max(result.claim.delta, LEAST_DELTA)]
-    axes.plot(*claim, "D", color=CLAIM, ms=6, label="claim")
-    axes.set(yscale="log", ylim=(LEAST_DELTA, 2))
-    axes.yaxis.set_major_formatter(  # as 10⁻⁵: the parser of TeX takes longer than the figure
-        lambda value, _: "10" + f"{math.log10(value):.0f}".translate(SUPERSCRIPTS)
-    )
-    legend(axes)
-    return svg(figure, f"exact privacy profile of the pairs of {result.attack['mechanism']}")
+    marks = [
+        Mark(profile.epsilon, np.maximum(values, LEAST_DELTA), color, name, width=2)
+        for values, color, name in (
+            (profile.worst, MEMBER, "worst pair"),
+            (profile.mean, NONMEMBER, "mean of the pairs"),
+        )
+    ]
+    marks.append(Mark(*claim, CLAIM, "claim", "", marker="D", size=6))
+    return svg(Chart(title, "ε", "δ(ε) of the pair", marks, y_log=True, y_ends=(LEAST_DELTA, 2)))
 
 
 REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
@@ -161,30 +159,22 @@ def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
 
 
 def rates_figure(result: AuditResult) -> str:
-    figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
+    names = "said “canary” where it was not", "said “canary” where it was"
+    chart = _rates_chart(result, "rates", *names, "allowed by the claim ε={0.value:g}")
     claim = ApproxDP(result.claim.epsilon, result.claim.delta)
-    top = trade_off(claim, GRID)
     bottom = 1 - trade_off(claim, 1 - GRID)
-    axes.fill_between(GRID, bottom, top, color=CLAIM, alpha=0.18, lw=0)
-    axes.plot(
-        GRID, top, color=CLAIM, ls="--", lw=1.6, label=f"allowed by the claim ε={claim.value:g}"
-    )
-    if result.guarantee.mu is not None:
-        mu = result.guarantee.mu
-        axes.plot(GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6,
-                  label=f"guarantee: μ={mu:.3g}")  # fmt: skip
+    chart.marks.insert(0, Mark(GRID, trade_off(claim, GRID), CLAIM, alpha=0.18, low=bottom))
     rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
     hit, alarm = rates["tpr"], rates["fpr"]
     low, high = hit.limits
-    left, right = alarm.limits
     label = "observed, with intervals"
-    if low <= 0 and high >= 1 and left <= 0 and right >= 1:
+    if low <= 0 and high >= 1 and alarm.limits[0] <= 0 and alarm.limits[1] >= 1:
         label = "observed; no interval after an early end"
     else:
-        axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
-    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label=label)
-    _unit_square(axes, 0.02)
-    return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
+        interval = Mark(alarm.limits, (high, high), MEMBER, alpha=0.3, low=(low, low))
+        chart.marks.append(interval)
+    chart.marks.append(Mark([alarm.share], [hit.share], MEMBER, label, "", marker="o", size=7))
+    return svg(chart)
 
 
 OUTCOMES = {
@@ -244,9 +234,7 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
             answers.append((verdict, text))
     found = {one.verdict for one in results}
     bounds = [
-        SystemBounds(
-            system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon, one.guarantee.epsilon
-        )
+        (system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon, one.guarantee.epsilon)
         for one in results
     ]
     return render(

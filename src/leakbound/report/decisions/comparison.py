@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leakbound.attribution import InfluenceComparison, InfluenceDifference
@@ -19,16 +18,7 @@ from leakbound.auditing.result.sentences import (
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
 from leakbound.models.address import model_names
 from leakbound.privacy import gdp_epsilon
-from leakbound.report.figures import (
-    CLAIM,
-    MEMBER,
-    NONMEMBER,
-    WIDTH,
-    canvas,
-    legend_below,
-    svg,
-    wrap_lines,
-)
+from leakbound.report.figures import CLAIM, MEMBER, NONMEMBER, Chart, Mark, svg, wrap_lines
 from leakbound.report.pages import render
 from leakbound.report.screen import SIGNS, lay_out
 from leakbound.report.screen import WIDTH as COLUMNS
@@ -57,33 +47,26 @@ SYSTEMS = (
 NAME = 20  # characters of a line of a name in a figure
 
 
-@dataclass(frozen=True, slots=True)
-class SystemBounds:
-    name: str
-    bound: float
-    claim: float
-    guarantee: float
-
-
-def bounds_figure(systems: Sequence[SystemBounds]) -> str:
-    figure, axes = canvas("ε", "")
-    rows = [len(systems) - 1 - at for at in range(len(systems))]
-    bounds, claims = [one.bound for one in systems], [one.claim for one in systems]
-    axes.hlines(rows, 0, bounds, color=MEMBER, lw=5, alpha=0.4)
-    axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
-    axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
-    guarantees = [(one.guarantee, at) for one, at in zip(systems, rows, strict=True)]
-    if known := [(value, at) for value, at in guarantees if math.isfinite(value)]:
-        axes.plot(*zip(*known, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")
-    names = [wrap_lines(one.name, NAME) for one in systems]
-    axes.set_yticks(rows, names)
-    finite = [value for value in (*bounds, *claims) if math.isfinite(value)]
-    axes.set(xlim=(0, 1.1 * max(finite, default=1.0)), ylim=(-0.6, len(systems) - 0.4))
-    named = axes.get_legend_handles_labels()
-    legend = legend_below(figure, *named, columns=2, marker_scale=0.6)
-    lines = max(name.count("\n") for name in names)
-    figure.set_size_inches(WIDTH, 0.9 + legend + (0.5 + 0.15 * lines) * len(systems))
-    return svg(figure, "bound, claim and guarantee of each system")
+def bounds_figure(systems: Sequence[tuple[str, float, float, float]]) -> str:
+    """Bound, claim and guarantee beside each name."""
+    marks, rows = list[Mark](), range(len(systems) - 1, -1, -1)
+    names, bounds, claims, guarantees = zip(*systems, strict=True)
+    for row, bound in zip(rows, bounds, strict=True):
+        marks.append(Mark((0, bound), (row, row), MEMBER, width=5, alpha=0.4))
+    for values, color, name, marker, size in (
+        (bounds, MEMBER, "leaks at least (bound)", ">", 8),
+        (claims, CLAIM, "claimed", "|", 18),
+        (guarantees, NONMEMBER, "guaranteed", "D", 6),
+    ):
+        if any(map(math.isfinite, values)):
+            marks.append(Mark(values, rows, color, name, "", 2.5, marker, size))
+    lines = [wrap_lines(name, NAME) for name in names]
+    return svg(Chart(
+        "bound, claim and guarantee of each system", "ε", "", marks,
+        height=(36 + 12 * max(name.count("\n") for name in lines)) * len(systems),
+        x_ends=(0, 1.1 * max(filter(math.isfinite, (*bounds, *claims)), default=1.0) or 1.0),
+        y_ends=(-0.6, len(systems) - 0.4), y_ticks=list(zip(rows, lines, strict=True)),
+    ))  # fmt: skip
 
 
 HEAD = (
@@ -165,7 +148,7 @@ def comparison_page(found: Comparison) -> str:
         for run in runs
     ]
     bounds = [
-        SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
+        (f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
         for run, guarantee in zip(runs, guarantees, strict=True)
     ]
     return render(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.attribution.spans import DOCUMENT, MESSAGE
 from leakbound.models.address import model_names
-from leakbound.report.figures import COLORS, LINES, canvas, legend, svg
+from leakbound.report.figures import COLORS, LINES, Chart, Mark, svg
 from leakbound.report.influence.spans import (
     NamedReading,
     Segment,
@@ -32,8 +31,6 @@ from leakbound.report.words import TableCell, facts, number_of
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.attribution import InfluenceRecord, SpanGrid
     from leakbound.report.influence.spans import NamedReading
 
@@ -43,31 +40,29 @@ MANY = 60  # spans from which a line has no markers
 
 def position_figures(readings: Sequence[NamedReading]) -> list[str]:
     """Influence by span, and influence of the whole context by response token."""
-    from matplotlib.ticker import MaxNLocator
-
-    shown = finest(readings[0].reading)
-    what = shown.unit or f"n = {shown.n}"
-    by_span, span_axes = canvas("position of the span (context token)", "influence on the response")
-    by_token, token_axes = canvas("response token", "influence of the whole context")
+    shown, span, token = finest(readings[0].reading), list[Mark](), list[Mark]()
     for at, one in enumerate(readings):
         grid, whole = finest(one.reading), one.reading.grids[-1]
-        middle = np.array([(a + b + 1) / 2 for a, b in grid.spans])
-        _line(span_axes, at, one.name, middle, grid.totals, "." if len(middle) < MANY else "")
-        tokens = np.arange(1, len(one.reading.tokens) + 1)
-        _line(token_axes, at, one.name, tokens, whole.absolute[0], ".")
-    token_axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    for axes in (span_axes, token_axes):
-        axes.set_ylim(bottom=0)
-        legend(axes)
+        middle = [(a + b + 1) / 2 for a, b in grid.spans]
+        span.append(_line(at, one.name, middle, grid.totals, "." if len(middle) < MANY else ""))
+        tokens = range(1, len(one.reading.tokens) + 1)
+        token.append(_line(at, one.name, tokens, whole.absolute[0], "."))
+    what, ends = shown.unit or f"n = {shown.n}", (0.0, None)
     return [
-        svg(by_span, f"influence by position of the span, {what}"),
-        svg(by_token, "influence by response token"),
-    ]
+        svg(Chart(
+            f"influence by position of the span, {what}", "position of the span (context token)",
+            "influence on the response", span, y_ends=ends,
+        )),
+        svg(Chart(
+            "influence by response token", "response token", "influence of the whole context",
+            token, y_ends=ends,
+        )),
+    ]  # fmt: skip
 
 
-def _line(axes: Axes, at: int, name: str, x: npt.ArrayLike, y: npt.ArrayLike, marker: str) -> None:
+def _line(at: int, name: str, x: Any, y: Any, marker: str) -> Mark:
     color, dashes = COLORS[at % len(COLORS)], LINES[at // len(COLORS) % len(LINES)]
-    axes.plot(x, y, color=color, ls=dashes, lw=1.4, marker=marker, label=name)
+    return Mark(x, y, color, name, dashes, 1.4, marker)
 
 
 def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
@@ -75,8 +70,7 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
     shown = [finest(one.reading) for context in contexts for one in context]
     if len(contexts) < 2 or any(grid.unopened for grid in shown):  # chosen spans are no sample
         return ""
-    figure, axes = canvas("place of the span in its context", "mean influence")
-    readings = [one for context in contexts for one in context]
+    marks, readings = list[Mark](), [one for context in contexts for one in context]
     for at, name in enumerate(dict.fromkeys(one.name for one in readings)):
         named = [one.reading for one in readings if one.name == name]
         grids = [(finest(one), one.grids[-1].spans[0][1]) for one in named]
@@ -86,11 +80,11 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
         tenth = np.minimum((place * 10).astype(int), 9)
         present = np.unique(tenth)
         means = [value[tenth == one].mean() for one in present]
-        _line(axes, at, name, (present + 0.5) / 10, means, "o")
-    axes.set(xlim=(0, 1))
-    axes.set_ylim(bottom=0)
-    legend(axes)
-    return svg(figure, "mean influence by place of the span in its context")
+        marks.append(_line(at, name, (present + 0.5) / 10, means, "o"))
+    return svg(Chart(
+        "mean influence by place of the span in its context", "place of the span in its context",
+        "mean influence", marks, x_ends=(0, 1), y_ends=(0, None),
+    ))  # fmt: skip
 
 
 LONGEST = 60  # characters of a quoted text

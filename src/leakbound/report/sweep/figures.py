@@ -5,26 +5,24 @@ from __future__ import annotations
 import csv
 import io
 from itertools import cycle
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from leakbound.report.figures import (
     CLAIM,
     COLORS,
     INK,
     LINES,
-    SVG,
-    TEXT,
-    WIDTH,
-    canvas,
-    legend_below,
-    name_places,
-    number_places,
+    SLANT,
+    Chart,
+    Mark,
+    name_ticks,
+    number_ticks,
     svg,
+    wrap_lines,
 )
 from leakbound.report.sweep.figure_data import REFERENCES, FigureData, Series, figures_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from leakbound.sweeping import SweepRecord
@@ -33,6 +31,15 @@ FORMATS = ("svg", "pdf", "png", "csv")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d", "8", "H")
 WIDE = 8  # times the least value from which an axis is logarithmic
 PNG_DPI = 200
+LOOK: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "leakbound",
+    "pdf.fonttype": 42,
+    "font.size": 10.5,
+}
+LOOKS = [
+    (COLORS[at % len(COLORS)], LINES[at % len(LINES)], marker) for at, marker in enumerate(MARKERS)
+]
 METADATA: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -44,35 +51,14 @@ SPREAD = (
 )
 
 
-class _Look(NamedTuple):
-    """Colour, dashes and marker: series differ without colour too."""
-
-    color: str
-    dashes: str
-    marker: str
-
-
-class _LineStyle(TypedDict):
-    color: str
-    linestyle: str
-    linewidth: float
-    marker: str
-
-
-LOOKS = tuple(
-    _Look(COLORS[at % len(COLORS)], LINES[at % len(LINES)], marker)
-    for at, marker in enumerate(MARKERS)
-)
-REFERENCE_LOOKS: dict[str, _LineStyle] = {
-    "exact": {"color": INK, "linestyle": ":", "linewidth": 1.4, "marker": "x"},
-    "claim": {"color": CLAIM, "linestyle": "--", "linewidth": 1.2, "marker": ""},
-    "zero_shot": {"color": INK, "linestyle": ":", "linewidth": 1.2, "marker": ""},
-    "non_private": {"color": INK, "linestyle": "-.", "linewidth": 1.2, "marker": ""},
-}
+REFERENCE_LOOKS = {  # colour, dashes, width, marker
+    "exact": (INK, ":", 1.4, "x"), "claim": (CLAIM, "--", 1.2, ""),
+    "zero_shot": (INK, ":", 1.2, ""), "non_private": (INK, "-.", 1.2, ""),
+}  # fmt: skip
 
 
 def figure_svg(data: FigureData) -> str:
-    return svg(_draw(data), f"{data.title}: {data.y} over {data.x}")
+    return svg(chart_of(data))
 
 
 def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str | bytes]:
@@ -89,11 +75,42 @@ def _file(data: FigureData, name: str) -> str | bytes:
     import matplotlib
 
     made = io.BytesIO()
-    with matplotlib.rc_context({**SVG, "pdf.fonttype": 42}):
-        _draw(data).savefig(
+    with matplotlib.rc_context(LOOK):
+        _for_paper(chart_of(data)).savefig(
             made, format=name, metadata=METADATA[name], dpi=PNG_DPI, facecolor="white"
         )
     return made.getvalue()
+
+
+def _for_paper(chart: Chart) -> Figure:
+    """A chart in the formats that need matplotlib."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6, 4.6), layout="constrained")
+    axes = figure.add_subplot(xlabel=wrap_lines(chart.x), ylabel=wrap_lines(chart.y, 30))
+    axes.spines[["top", "right"]].set_visible(False)
+    for mark in chart.marks:
+        color, name = ("black" if mark.color == INK else mark.color), wrap_lines(mark.name) or "_"
+        if len(mark.low):
+            axes.fill_between(
+                mark.x, mark.low, mark.y, color=color, alpha=mark.alpha, lw=0, label=name
+            )
+            continue
+        x, across = (mark.x, None) if len(mark.x) else ((0, 1), axes.get_yaxis_transform())
+        axes.plot(
+            x, mark.y if len(mark.x) else [*mark.y] * 2, color=color, label=name, ls=mark.dashes,
+            lw=mark.width, marker=mark.marker, ms=mark.size, alpha=mark.alpha,
+            transform=across or axes.transData,
+        )  # fmt: skip
+        for x, y, label in zip(mark.x, mark.y, mark.labels, strict=False):
+            axes.annotate(label, (x, y), xytext=(4, 4), textcoords="offset points")
+    axes.set(xscale="log" if chart.x_log else "linear", ylim=chart.y_ends)
+    if chart.x_ticks:
+        turned: dict[str, Any] = {"rotation": SLANT, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(*zip(*chart.x_ticks, strict=True), **(turned if chart.slanted else {}))
+        axes.minorticks_off()
+    figure.legend(loc="outside lower left", frameon=False)
+    return figure
 
 
 def figure_csv(figure: FigureData) -> str:
@@ -112,56 +129,44 @@ def figure_csv(figure: FigureData) -> str:
     return file.getvalue()
 
 
-def _draw(data: FigureData) -> Figure:
-    from matplotlib.patches import Patch
-
-    figure, axes = canvas(data.x, data.y)
-    looks = cycle(LOOKS)
+def chart_of(data: FigureData) -> Chart:
+    chart, looks = Chart(f"{data.title}: {data.y} over {data.x}", data.x, data.y), cycle(LOOKS)
     for series in data.series:
         if series.kind in REFERENCE_LOOKS:
-            _draw_reference(axes, data, series)
-        else:
-            look = next(looks)
-            x, y = _middles(series)
-            dashes = look.dashes if data.connected and len(x) > 1 else ""
-            style = {"color": look.color, "ls": dashes, "marker": look.marker}
-            axes.plot(x, y, ms=5, lw=1.8, label=series.name, **style)  # type: ignore[arg-type]
-            if data.repeats > 1:
-                _draw_spread(axes, series, look.color, bool(dashes))
-            if data.name == "frontier":
-                for point in series.points:
-                    axes.annotate(
-                        point.label, (point.x.middle, point.y.middle), xytext=(4, 4),
-                        textcoords="offset points", fontsize=TEXT, color=INK,
-                    )  # fmt: skip
-    below = _scale_x(axes, data)
+            chart.marks += _reference(data, series)
+            continue
+        color, dashes, marker = next(looks)
+        x, y = _middles(series)
+        joined = data.connected and len(x) > 1
+        if data.repeats > 1:
+            chart.marks += _spread(series, color, joined)
+        labels = [one.label for one in series.points] if data.name == "frontier" else ()
+        chart.marks.append(
+            Mark(x, y, color, series.name, dashes * joined, 1.8, marker, labels=labels)
+        )
+    _scale_x(chart, data)
     values = [point.y.high for series in data.series for point in series.points]
-    if data.name != "bound":
-        axes.set_ylim(-0.03, 1.03)
-    elif values:
-        top = max(*values, 1e-3)
-        axes.set_ylim(-0.03 * top, 1.05 * top)
-    handles, names = axes.get_legend_handles_labels()
+    top = 1.0 if data.name != "bound" else max((*values, 1e-3))
+    chart.y_ends = (-0.03 * top, (1.03 if data.name != "bound" else 1.05) * top)
     if data.repeats > 1:  # say what a band is: it looks like a confidence band
-        handles.append(Patch(color=INK, alpha=0.18, lw=0))
-        names.append(SPREAD.format(repeats=data.repeats))
-    figure.set_size_inches(WIDTH, 3.0 + below + legend_below(figure, handles, names))
-    return figure
+        said = SPREAD.format(repeats=data.repeats)
+        chart.marks.append(Mark((), (), INK, said, alpha=0.18, low=(0.0,)))
+    return chart
 
 
-def _draw_reference(axes: Axes, data: FigureData, series: Series) -> None:
+def _reference(data: FigureData, series: Series) -> list[Mark]:
     """A line over x; references of a frontier lie across it."""
-    look = REFERENCE_LOOKS[series.kind]
+    color, dashes, width, marker = REFERENCE_LOOKS[series.kind]
     if not data.connected and series.kind in REFERENCES:
-        for at, value in enumerate(sorted({point.y.middle for point in series.points})):
-            axes.axhline(value, label="_" if at else series.name, **look)
-        return
-    x, y = _middles(series)
-    if len(x) == 1 or data.ticks:
-        dash: Literal["_"] = "_"
-        axes.plot(x, y, ls="", marker=dash, ms=14, mew=1.6, color=look["color"], label=series.name)
-        return
-    axes.plot(x, y, label=series.name, **look)
+        levels = sorted({point.y.middle for point in series.points})
+        names = [series.name] + [""] * len(levels)
+        return [
+            Mark((), (level,), color, name, dashes, width)
+            for level, name in zip(levels, names, strict=False)
+        ]
+    if len(series.points) == 1 or data.ticks:
+        return [Mark(*_middles(series), color, series.name, "", 1.6, "_", 14)]
+    return [Mark(*_middles(series), color, series.name, dashes, width, marker)]
 
 
 def _middles(series: Series) -> tuple[list[float], list[float]]:
@@ -169,25 +174,22 @@ def _middles(series: Series) -> tuple[list[float], list[float]]:
     return [point.x.middle for point in points], [point.y.middle for point in points]
 
 
-def _draw_spread(axes: Axes, series: Series, color: str, connected: bool) -> None:
+def _spread(series: Series, color: str, connected: bool) -> list[Mark]:
     """From the least to the largest of the repeats: a band along a line, bars elsewhere."""
-    x, y = _middles(series)
-    low, high = [p.y.low for p in series.points], [p.y.high for p in series.points]
+    points = series.points
     if connected:
-        axes.fill_between(x, low, high, color=color, alpha=0.18, lw=0)
-        return
-    left, right = [p.x.low for p in series.points], [p.x.high for p in series.points]
-    axes.vlines(x, low, high, color=color, lw=1, alpha=0.7)
-    axes.hlines(y, left, right, color=color, lw=1, alpha=0.7)
+        low, high = [one.y.low for one in points], [one.y.high for one in points]
+        return [Mark(_middles(series)[0], high, color, alpha=0.18, low=low)]
+    bars = [((x.middle,) * 2, (y.low, y.high)) for x, y in ((one.x, one.y) for one in points)]
+    bars += [((x.low, x.high), (y.middle,) * 2) for x, y in ((one.x, one.y) for one in points)]
+    return [Mark(*bar, color, width=1, alpha=0.7) for bar in bars]
 
 
-def _scale_x(axes: Axes, data: FigureData) -> float:
-    """Logarithmic where values span much; or names, whose height it gives."""
+def _scale_x(chart: Chart, data: FigureData) -> None:
+    """Logarithmic where values span much; or names."""
     places = sorted({point.x.middle for series in data.series for point in series.points})
     if data.ticks:
-        return name_places(axes, data.ticks)
-    if data.connected and len(places) > 1:
-        if places[0] > 0 and places[-1] / places[0] >= WIDE:
-            axes.set_xscale("log")
-        number_places(axes, places)
-    return 0.0
+        name_ticks(chart, data.ticks)
+    elif data.connected and len(places) > 1:
+        chart.x_log = places[0] > 0 and places[-1] / places[0] >= WIDE
+        number_ticks(chart, places)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from leakbound.models.address import model_names
-from leakbound.report.figures import COLORS, WIDTH, canvas, legend, name_places, number_places, svg
+from leakbound.report.figures import COLORS, Chart, Mark, name_ticks, number_ticks, svg
 from leakbound.report.pages import render
 from leakbound.report.words import facts, number_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
 
 SCORES = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore", "factkb": "FactKB"}
@@ -117,37 +115,23 @@ def _figures(record: StudyRecord) -> list[tuple[str, str]]:
 
 
 def _figure(record: StudyRecord, means: Mapping[StudyRow, Mean], y: str) -> str:
-    figure, axes = canvas(record.factor, y)
-    names = list(dict.fromkeys(row.line for row in means))
+    chart = Chart(f"{y} by {record.factor}", record.factor, y, y_ends=(0, None))
+    names, by_model = list(dict.fromkeys(row.line for row in means)), record.study == "models"
     for at, name in enumerate(names):
         points = [(row.x, mean) for row, mean in means.items() if row.line == name]
-        _draw(axes, points, COLORS[at % len(COLORS)], name, "" if _by_model(record) else "-")
-    if _by_model(record):
-        places, labels = [row.x for row in means], [row.setting for row in means]
-        below = name_places(axes, labels, places)
-        figure.set_size_inches(WIDTH, 3.4 + below)
+        color, shown = COLORS[at % len(COLORS)], name if len(names) > 1 else ""
+        x, middles = [x for x, _ in points], [mean.mean for _, mean in points]
+        chart.marks.append(Mark(x, middles, color, shown, "" if by_model else "-", 1.4, "."))
+        chart.marks += [  # intervals, which one context alone does not have
+            Mark((x, x), (mean.low, mean.high), color, width=1, alpha=0.6)
+            for x, mean in points if mean.count > 1
+        ]  # fmt: skip
+    if by_model:
+        name_ticks(chart, [row.setting for row in means], [row.x for row in means])
     if record.study == "context-size":
-        axes.set_xscale("log", base=2)
-        number_places(axes, sorted({row.x for row in means}))
-    axes.set_ylim(bottom=0)
-    if len(names) > 1:
-        legend(axes)
-    return svg(figure, f"{y} by {record.factor}")
-
-
-def _by_model(record: StudyRecord) -> bool:
-    return record.study == "models"
-
-
-def _draw(
-    axes: Axes, points: Sequence[tuple[float, Mean]], color: str, name: str, dashes: str
-) -> None:
-    """A line through means; bars are intervals, which one context alone does not have."""
-    x, y = [x for x, _ in points], [mean.mean for _, mean in points]
-    axes.plot(x, y, lw=1.4, marker=".", ls=dashes, color=color, label=name)
-    known = [(x, mean) for x, mean in points if mean.count > 1]
-    low, high = [mean.low for _, mean in known], [mean.high for _, mean in known]
-    axes.vlines([x for x, _ in known], low, high, color=color, lw=1, alpha=0.6)
+        chart.x_log = True
+        number_ticks(chart, sorted({row.x for row in means}))
+    return svg(chart)
 
 
 def study_table(record: StudyRecord) -> str:
