@@ -59,6 +59,10 @@ class WitnessEvidence:
         return BoundReading("replies", "", *self.process.guesses(), self.process.leads())
 
     @property
+    def pairs(self) -> int:
+        return len(self._seen)
+
+    @property
     def log_e_values(self) -> Floats:
         return self._after_each(self.process.log_e_values)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.attribution import InfluenceComparison, InfluenceDifference
 from leakbound.auditing.result.sentences import (
     Subject,
     claim_words,
@@ -33,11 +32,11 @@ from leakbound.report.words import (
     verdict_text,
 )
 from leakbound.stats import beside, cut
-from leakbound.sweeping import describe
-from leakbound.sweeping.compare import SweepComparison
 
 if TYPE_CHECKING:
+    from leakbound.attribution import InfluenceComparison, InfluenceDifference
     from leakbound.gating.compare import ComparedRun, Comparison, Contrast
+    from leakbound.sweeping.compare import SweepComparison
 
 
 SYSTEMS = (
@@ -198,6 +197,8 @@ MEASURES = {
 
 
 def sweeps_text(found: SweepComparison) -> str:
+    from leakbound.sweeping import describe  # the page of an audit draws its figures with this file
+
     head = ("point", "seed", "A", "B", "ε ≥ A", "ε ≥ B", *(f"{name}, B − A" for name in RATES))
     rows = [
         (describe(point.changes), str(point.seed), *_cells_of_runs(point.comparison))

@@ -251,6 +251,7 @@ def detectable_share(trials: int, level: float) -> float:
     return _least(lambda share: change_power(trials, share, 0.0, level))
 
 
+@lru_cache(maxsize=64)
 def trials_for_change(change: float, level: float) -> int:
     """The least size of both samples, up to 400, that shows a change with probability 0.9."""
     rates = (1 + within("change", change, 0.0, 1.0)) / 2, (1 - change) / 2

@@ -78,6 +78,10 @@ class Evidence(Protocol):
     """E-values against claims, pair by pair: one part of a mixture."""
 
     @property
+    def pairs(self) -> int:
+        """Pairs seen so far."""
+
+    @property
     def log_e_values(self) -> Floats:
         """(pairs,) logarithm of the e-value against the tested claim after each pair."""
 
@@ -236,7 +240,12 @@ class MixedEProcess(AnytimeTest):
 
     @property
     def pairs(self) -> int:
-        return int(self.log_e_values.size)
+        seen = {name: part.pairs for name, (_, part) in self.parts.items()}
+        if len({*seen.values()}) > 1:
+            raise UsageError(
+                f"the parts of a mixture have seen {seen} pairs; give every pair to every part."
+            )
+        return min(seen.values())
 
     @property
     def log_e_values(self) -> Floats:
@@ -273,12 +282,8 @@ class MixedEProcess(AnytimeTest):
 
     def _mean(self, paths: Callable[[Evidence], Floats]) -> Floats:
         """(C, pairs) logarithms of the weighted mean."""
-        found = [(np.log(weight), paths(part)) for weight, part in self.parts.values()]
-        if len({path.shape for _, path in found}) > 1:
-            seen = {name: part.log_e_values.size for name, (_, part) in self.parts.items()}
-            raise UsageError(
-                f"the parts of a mixture have seen {seen} pairs; give every pair to every part."
-            )
+        seen = self.pairs
+        found = [(np.log(weight), paths(part)[:, :seen]) for weight, part in self.parts.values()]
         if len(found) == 1:
             return np.asarray(found[0][0] + found[0][1])
         return np.asarray(scipy.special.logsumexp([log + path for log, path in found], axis=0))

@@ -179,7 +179,11 @@ def _gains(values: Floats, p: Floats, a: Floats, segment: Ints) -> Floats:
 def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Floats, Floats]:
     """The chances under claims with the least Kullback-Leibler divergence from p and q: (..., n)
     each, with (..., 1) slopes e^epsilon and deltas."""
-    high, low = np.maximum(p, q), np.minimum(p, q)
+    high, low, exchanged = np.maximum(p, q), np.minimum(p, q), q > p
+    places: tuple[Ints, ...] = ()
+    if slopes.size == 1:  # of many audits, most chances are the same
+        chances, inverse = np.unique(high + 1j * low, return_inverse=True)
+        high, low, places = chances.real, chances.imag, (inverse.reshape(high.shape),)
     high, low, slopes, deltas = np.broadcast_arrays(high, low, slopes, deltas)
     a, b = _on_line(high, low, slopes, deltas)  # "member" in the likelier context
     tight = 1e-12
@@ -187,7 +191,7 @@ def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Float
     if left.any():
         some = high[left], low[left], slopes[left], deltas[left]
         a[left], b[left] = _on_other_line(*some)
-    exchanged = q > p
+    a, b = (one.ravel()[places] if places else one for one in (a, b))
     return np.where(exchanged, b, a), np.where(exchanged, a, b)
 
 
@@ -217,20 +221,21 @@ def _nearest(high: Floats, low: Floats, slope: Floats, delta: Floats) -> Floats:
     """The root of the derivative along the line, by Newton's steps and halves of the interval."""
     left, right = low.copy(), (high - delta) / slope
     b = (left + right) / 2
-    for _ in range(STEPS):
-        a = slope * b + delta
-        value = slope * (a - high) * b * (1 - b) + (b - low) * a * (1 - a)
-        rising = value > 0
-        right, left = np.where(rising, b, right), np.where(rising, left, b)
-        change = slope * (slope * b * (1 - b) + (a - high) * (1 - 2 * b) + (b - low) * (1 - 2 * a))
-        change += a * (1 - a)
-        with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(STEPS):
+            a = slope * b + delta
+            no, other_no, over, above = 1 - b, 1 - a, a - high, b - low
+            value = slope * over * b * no + above * a * other_no
+            rising = value > 0
+            right, left = np.where(rising, b, right), np.where(rising, left, b)
+            change = slope * (slope * b * no + over * (1 - 2 * b) + above * (1 - 2 * a))
+            change += a * other_no
             step = value / change
-        found, settled = b - step, np.abs(step) <= SETTLED
-        if settled.all():
-            break
-        inside = settled | ((found > left) & (found < right))
-        b = np.where(inside, found, (left + right) / 2)
+            found, settled = b - step, np.abs(step) <= SETTLED
+            if settled.all():
+                break
+            inside = settled | ((found > left) & (found < right))
+            b = np.where(inside, found, (left + right) / 2)
     return b
 
 
