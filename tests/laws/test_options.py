@@ -6,7 +6,7 @@ from collections import defaultdict
 import click
 import pytest
 
-from leakbound.cli.main import RENAMED, SECTIONS, group, main
+from leakbound.cli.main import PAGES, RENAMED, SECTIONS, group, main
 
 NAMES = [name for section in SECTIONS.values() for name in section]
 LISTS = {"--lam"}  # numbers with commas where several are compared, else one
@@ -63,3 +63,23 @@ def test_an_old_name_is_refused_with_the_new_one(
         main([name, old, "x"])
     assert ended.value.code == 2
     assert f"{old} of leakbound {name} is now {new}." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        *(([name, "--html", "x"], f"its page: {page}.") for name, page in PAGES.items()),
+        (["audit", "--report"], "always writes its page: report.html"),
+        (["audit", "--format", "json"], "--json prints the result as JSON"),
+        (["audit", "--json", "nowhere.json"], "it prints: --json >nowhere.json"),
+        (["audit", "--output", "x"], "Did you mean '--out'?"),
+        (["audit", "--config"], "requires an argument"),
+    ],
+)
+def test_an_option_that_is_often_tried_is_refused_with_what_does_it(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in "".join(capsys.readouterr())

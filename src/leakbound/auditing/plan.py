@@ -94,12 +94,12 @@ def plan(prepared: Prepared) -> Plan:
 def _others(prepared: Prepared, asked: CollectionPlan) -> OtherCalls | None:
     if not prepared.others:
         return None
-    return OtherCalls(
-        tuple(one.name for one in prepared.others),
-        sum(map(len, asked.others)),
-        *_predict(prepared, asked, asked.other_batches(asked.others)),
-        wanted_change(prepared.spec),
-    )
+    if prepared.mechanism.needs:
+        predicted = _predict(prepared, asked, asked.other_batches(asked.others))
+    else:  # each pair of an attack takes as many calls
+        predicted = sum(len(one) * one[0].calls for one in asked.others), None
+    names, change = tuple(one.name for one in prepared.others), wanted_change(prepared.spec)
+    return OtherCalls(names, sum(map(len, asked.others)), *predicted, change)
 
 
 def _predict(

@@ -89,6 +89,11 @@ RENAMED = {  # options of earlier versions, and what they are called
     "sweep": {"--repeat": "--repeats", "--utility": "--queries"},
     "view": {"--static": "--out"},
 }  # fmt: skip
+PAGES = {  # that are always written, whatever is asked for
+    "audit": "report.html in the folder of the run, below --out",
+    "influence": "influence.html in the folder of --out",
+    "sweep": "sweep.html in the folder of --out",
+}  # fmt: skip
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "
@@ -201,6 +206,11 @@ def _usage(error: click.UsageError) -> str:
         now = RENAMED.get(str(error.ctx.info_name), {}).get(error.option_name)
         if now is not None:
             return f"{error.option_name} of {command} is now {now}. Try: {command} --help"
+        page = PAGES.get(str(error.ctx.info_name))
+        if page is not None and error.option_name in ("--html", "--report"):
+            return f"{command} always writes its page: {page}. Leave {error.option_name} out."
+        if error.option_name == "--format":
+            return f"{command} has no --format; --json prints the result as JSON."
     said = error.format_message().replace("a valid integer range", "a whole number")
     said = said.replace("a valid integer", "a whole number").replace("a valid float", "a number")
     said = DECIMAL_COMMA.sub(r"\g<0>. Did you mean \1.\2?", said).replace("?.", "?")

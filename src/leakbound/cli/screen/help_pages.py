@@ -8,6 +8,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,9 @@ class SectionedCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line; an empty path, as of an unset variable, is not this folder."""
         given = self.make_parser(ctx).parse_args(list(args))[0]
+        for flag, file in pairwise(args):
+            if flag == "--json" and file.endswith(".json") and not Path(file).exists():
+                raise click.UsageError(f"--json takes no file; it prints: --json >{file}", ctx)
         for param in self.params:
             values = given.get(param.name or "", ())
             texts = values if isinstance(values, list | tuple) else [values]
