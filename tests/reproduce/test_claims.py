@@ -477,10 +477,10 @@ def test_figures_show_printed_points_and_ceilings() -> None:
     kinds = [line.kind for line in figure.lines]
     assert kinds == ["measured", *["printed"] * 4, "ceiling"]
     assert figure.ticks == ("1", "2", "4", "8", "∞")
-    printed = {line.name: [p.y for p in line.points] for line in figure.lines[1:5]}
+    printed = {line.name: [y for _, y, _, _ in line.points] for line in figure.lines[1:5]}
     assert printed["the paper, Table 1, llama subj"] == [57.2, 62.6, 71.6, 81.0, 92.5]
-    assert [p.y for p in figure.lines[-1].points] == [55.0, 56.0, 57.0, 58.0, 59.0]
-    assert all(p.low < p.y < p.high for p in figure.lines[0].points)
+    assert [y for _, y, _, _ in figure.lines[-1].points] == [55.0, 56.0, 57.0, 58.0, 59.0]
+    assert all(low < y < high for _, y, low, high in figure.lines[0].points)
     drawn = outcome("contextleak/fig6", *cells).html()
     assert drawn.count("<svg") == 1
     assert "the paper, Table 1, llama subj" in drawn

@@ -124,13 +124,6 @@ class Finished:
         """Store a finished context.
 
         The first call rewrites the file, which drops incomplete and foreign lines.
-
-        Args:
-            number: Index of the case.
-            one: Its attribution (PRIVATE).
-
-        Raises:
-            StoreError: If the file cannot be written.
         """
         self.found[number] = one.redacted() if self.redact else one
         try:
@@ -288,18 +281,7 @@ def context_influence(
     response: str | None = None,
     settings: InfluenceSettings | None = None,
 ) -> InfluenceRecord:
-    """Influence of every span of a context on one response.
-
-    Args:
-        context: The text that the model is shown (PRIVATE).
-        query: The query about it.
-        model: A local model.
-        response: The response to attribute; None to sample one for each lambda.
-        settings: What to measure; None for the defaults.
-
-    Raises:
-        LeakboundError: If the inputs cannot be used; before the first pass where possible.
-    """
+    """Influence of every span of a context on one response."""
     return attribute([Case(context, query, response)], model, settings or InfluenceSettings())
 
 
@@ -311,21 +293,7 @@ def attribute(
     finished: Mapping[int, Attribution] = MappingProxyType({}),
     each: CaseRunner | None = None,
 ) -> InfluenceRecord:
-    """Influence of every span of many contexts, with expected influence.
-
-    Args:
-        cases: Contexts with their queries (PRIVATE), at least one.
-        model: A local model.
-        settings: What to measure.
-        keep: Called with the number and attribution of each new case when it is done.
-        finished: Attributions of the same cases by number. They are not measured again.
-        each: Runs `attribution` for the missing numbers, in any order; None for this process, one
-            after the other.
-
-    Raises:
-        UsageError: If there is no case, or a context or the template cannot be used.
-        TargetError: If the model cannot show its tokens, or a prompt does not fit it.
-    """
+    """Influence of every span of many contexts, with expected influence."""
     if not cases:
         raise UsageError("there is no context; give at least one.")
     tokens, longest = token_model(model), []

@@ -53,17 +53,6 @@ def case_of_documents(
 ) -> Case:
     """Make a case whose context is several documents, separated by an empty line.
 
-    Args:
-        documents: Name and text of each document (PRIVATE). Names may repeat.
-        query: The query about them.
-        response: The response to attribute; None to sample one.
-
-    Returns:
-        The case, with the position of each document in its sources.
-
-    Raises:
-        DataError: If there is no document, or one is blank.
-
     Examples:
         >>> case_of_documents([("a", "Hi."), ("b", "Ho.")]).sources
         (('a', 0, 3), ('b', 5, 8))
@@ -131,14 +120,6 @@ def load_cases(file: Path, query: str = "", response: str | None = None) -> list
     `document`, `question` and `summary`. A row of a RAG trace has `chunks` instead of `context`:
     texts, or objects with `id` and `text`. Its `answer` is the response. A row with chat `messages`
     is read as by `case_of_messages`.
-
-    Args:
-        file: Path of a UTF-8 file.
-        query: The query of rows that have none.
-        response: The response of rows that have none; None to sample one.
-
-    Raises:
-        DataError: If the file cannot be read, or a row is not a context.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -110,16 +110,7 @@ _Values = Mapping[_Measure, float]
 def compare_influences(
     first: InfluenceRecord, second: InfluenceRecord, confidence: float = CONFIDENCE
 ) -> InfluenceComparison:
-    """Compare how much two models, or two settings, use the same contexts.
-
-    Args:
-        first: A record (PRIVATE).
-        second: Another record, over some of the same contexts and queries.
-        confidence: Confidence with which all intervals hold simultaneously (Bonferroni), in (0, 1).
-
-    Raises:
-        UsageError: If they share no context or no measure.
-    """
+    """Compare how much two models, or two settings, use the same contexts."""
     one, other = _cases(first.attributions), _cases(second.attributions)
     common = [case for case in one if case in other]
     pairs = [(_measure(one[case]), _measure(other[case])) for case in common]
@@ -210,23 +201,6 @@ def limit_shares(
 
     The share of a source is its influence on the response divided by the sum over all sources. If
     the share was estimated, its interval decides, at the confidence of the record.
-
-    Args:
-        record: Contexts with their readings, by unit.
-        max_share: The largest share allowed, from 0 to 1.
-        source: Name of the source that the limit applies to; None for every source of every
-            context.
-        names: The name of `source` in each context of a record with redacted names; empty for
-            `source` itself.
-
-    Returns:
-        The same record with `share_limit`: `violation` if a share is above the limit,
-        `inconclusive` if a share may be above it or nothing can be said about the shares, otherwise
-        `passed`.
-
-    Raises:
-        UsageError: If the limit is not a share, nothing was measured by unit, or no context has
-            this source.
     """
     within("max_share", max_share, 0.0, 1.0)
     wanted = names or [source] * len(record.attributions)

@@ -176,13 +176,6 @@ class Reading(_Frozen):
     def normalized(self, influence: float) -> float:
         """Influence divided by the entropy of the response without the context.
 
-        Args:
-            influence: Influence of a span on the whole response, in nats.
-
-        Returns:
-            The ratio, with the entropy summed over tokens; NaN if no entropy was measured or it
-            is 0.
-
         Reference:
             CI, section 7, names normalization by entropy as future work.
         """
@@ -206,11 +199,7 @@ class Attribution(_Frozen):
     readings: tuple[Reading, ...]
 
     def words(self, span: tuple[int, int]) -> str:
-        """The text of a span of tokens.
-
-        Args:
-            span: First token and end (exclusive).
-        """
+        """The text of a span of tokens."""
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
 
     def redacted(self) -> Attribution:
@@ -372,14 +361,7 @@ def _hidden(text: str) -> str:
 
 
 def load_influence(path: str | Path) -> InfluenceRecord:
-    """Load a record of this schema version.
-
-    Args:
-        path: A folder that `leakbound influence` wrote, or its influence.json.
-
-    Raises:
-        StoreError: If there is no record, or it is not an influence record.
-    """
+    """Load a record of this schema version."""
     file = Path(path) / "influence.json" if findable(path).is_dir() else Path(path)
     if not file.is_file():
         raise StoreError(
@@ -437,12 +419,6 @@ def csv_text(record: InfluenceRecord) -> str:
     """One line for each context, lambda, span and response token.
 
     Cells that a spreadsheet would run as a formula are quoted.
-
-    Args:
-        record: The record (PRIVATE).
-
-    Returns:
-        CSV text with a header; `token_lambda` differs from `lambda` under bounded CID.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

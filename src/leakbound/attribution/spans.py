@@ -122,17 +122,6 @@ class LocatedContext:
 def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
     """Spans of n tokens: disjoint blocks, or sliding windows.
 
-    Args:
-        length: Tokens of the context.
-        n: Tokens of a span, at least 1; the last block may be shorter.
-        stride: Tokens between the starts of two windows, from 1 to n; None for disjoint blocks.
-
-    Returns:
-        Spans that cover the context, in order.
-
-    Raises:
-        UsageError: If n or stride is out of range.
-
     Reference:
         CI: disjoint blocks in the definition, windows in the authors' code.
 
@@ -344,12 +333,6 @@ class UnitKind:
     @classmethod
     def parse(cls, text: str) -> UnitKind:
         """Read a kind from its name.
-
-        Args:
-            text: A name such as `sentence` or `chunk:200`.
-
-        Raises:
-            UsageError: If there is no such kind, or its size is missing or below 1.
 
         Examples:
             >>> UnitKind.parse("chunk:200")

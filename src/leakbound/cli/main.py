@@ -93,7 +93,7 @@ PAGES = {  # that are always written, whatever is asked for
     "audit": "report.html in the folder of the run, below --out",
     "influence": "influence.html in the folder of --out",
     "sweep": "sweep.html in the folder of --out",
-}  # fmt: skip
+}
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "

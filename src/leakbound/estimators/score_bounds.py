@@ -86,11 +86,7 @@ class ScoredTrials:
         return replace(self, member=self.member[member], nonmember=self.nonmember[other])
 
     def divided(self, fraction: float) -> tuple[ScoredTrials, ScoredTrials]:
-        """Split each side into its first trials, a share in (0, 1) of them, and all others.
-
-        Raises:
-            UsageError: If a part of a side would be empty.
-        """
+        """Split each side into its first trials, a share in (0, 1) of them, and all others."""
         first, other = (int(fraction * len(side)) for side in (self.member, self.nonmember))
         if not (first and other):
             raise UsageError(
@@ -182,11 +178,7 @@ class ScoreBounds:
     rates: Mapping[str, float]
 
     def estimate(self, method: str) -> Estimate:
-        """The estimate of one method, such as "clopper_pearson".
-
-        Raises:
-            UsageError: If the method does not apply to these scores.
-        """
+        """The estimate of one method, such as "clopper_pearson"."""
         found = next((one for one in self.estimates if one.method == method), None)
         if found is None:
             why = self.left_out.get(method, "it is not known")

@@ -29,11 +29,8 @@ SHAPES = {
     "o": (12, 0, 0.98), ".": (12, 0, 0.98),
 }  # fmt: skip
 Spot = tuple[float, float]
-GAP = (math.nan, math.nan)
-STROKES: dict[str, Sequence[Spot]] = {
-    "|": ((0, -1), (0, 1)), "_": ((-1, 0), (1, 0)),
-    "x": ((-1, -1), (1, 1), GAP, (1, -1), (-1, 1)),
-}  # fmt: skip
+CROSS = ((-1, -1), (1, 1), (math.nan, math.nan), (1, -1), (-1, 1))
+STROKES: dict[str, Sequence[Spot]] = {"|": ((0, -1), (0, 1)), "_": ((-1, 0), (1, 0)), "x": CROSS}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Ends = tuple[float | None, float | None]
 Ticks = Sequence[tuple[float, str]]
@@ -105,10 +102,11 @@ class _Plane:
     def __init__(self, chart: Chart) -> None:
         xs = [x for mark in chart.marks for x in mark.x]
         ys = [y for mark in chart.marks for y in (*mark.y, *mark.low)]
-        self.x_ticks, self.x_share = _axis(xs, chart.x_ends, chart.x_log, chart.x_ticks)
-        self.y_ticks, self.y_share = _axis(ys, chart.y_ends, chart.y_log, chart.y_ticks)
+        self.x_ticks, x_share = _axis(xs, chart.x_ends, chart.x_log, chart.x_ticks)
+        self.y_ticks, y_share = _axis(ys, chart.y_ends, chart.y_log, chart.y_ticks)
         reach, turn = _longest(self.x_ticks), math.radians(SLANT)
-        self.left = 12 + _longest(self.y_ticks) + LINE * len(_lines(chart.y, 30))
+        lines = wrap_lines(chart.y, 30).count("\n") + bool(chart.y)
+        self.left = 12 + _longest(self.y_ticks) + LINE * lines
         self.right, self.top, self.bottom = WIDTH - 12.0, 8.0, 8.0 + chart.height
         self.below = self.bottom + 5
         if chart.slanted:
@@ -116,14 +114,12 @@ class _Plane:
             self.below += reach * math.sin(turn)
         else:
             self.below += LINE * max(text.count("\n") + 1 for _, text in self.x_ticks)
-
-    def across(self, values: Iterable[float]) -> list[float]:
-        room = self.right - self.left
-        return [self.left + room * self.x_share(value) for value in values]
-
-    def up(self, values: Iterable[float]) -> list[float]:
-        room = self.bottom - self.top
-        return [self.bottom - room * self.y_share(value) for value in values]
+        self.x: Callable[[float], float] = lambda x: (
+            self.left + (self.right - self.left) * x_share(x)
+        )
+        self.y: Callable[[float], float] = lambda y: (
+            self.bottom - (self.bottom - self.top) * y_share(y)
+        )
 
 
 def svg(chart: Chart) -> str:
@@ -131,21 +127,23 @@ def svg(chart: Chart) -> str:
     plane, named = _Plane(chart), [mark for mark in chart.marks if mark.name]
     parts = _frame(chart, plane)
     for mark in (one for one in chart.marks if len(one.y)):
-        x = plane.across(mark.x) or [plane.left, plane.right]
-        y = plane.up(mark.y) * (1 if len(mark.x) else 2)
+        x = [*map(plane.x, mark.x)] or [plane.left, plane.right]
+        y = [*map(plane.y, mark.y)] * (1 if len(mark.x) else 2)
         spots = list(zip(x, y, strict=True))
-        parts += [_drawn_line(mark, spots, plane.up(mark.low)), _markers(mark, spots)]
+        parts += [_stroke(mark, spots, [*map(plane.y, mark.low)]), _markers(mark, spots)]
         labels = zip(spots, mark.labels, strict=False)
         parts += [_text(label, x + 4, y - 4) for (x, y), label in labels]
-    height = plane.below + 6 + LINE * len(_lines(chart.x))
+    height = plane.below + 6 + LINE * (wrap_lines(chart.x).count("\n") + 1)
     columns = 2 if all(len(mark.name) <= SHORT for mark in named) else 1
     for at in range(0, len(named), columns):
-        for left, mark in zip((8, WIDTH / 2), named[at : at + columns], strict=False):
-            middle = height + LINE / 2
-            parts += _sample(mark, left, middle)
+        row = [replace(mark, size=min(mark.size, 7.0)) for mark in named[at : at + columns]]
+        for left, mark in zip((8, WIDTH / 2), row, strict=False):
+            middle, low = height + LINE / 2, [height + LINE / 2 + 4] * 2 * bool(len(mark.low))
+            top = middle - 5 if low else middle
+            parts.append(_stroke(mark, [(left, top), (left + 20, top)], low))
+            parts.append(_markers(mark, [(left + 10, middle)]))
             parts.append(_text(wrap_lines(mark.name), left + 27, middle + 4))
-        rows = (len(_lines(mark.name)) for mark in named[at : at + columns])
-        height += LINE * max(rows) + 2
+        height += LINE * (1 + max(wrap_lines(mark.name).count("\n") for mark in row)) + 2
     said = "; ".join(mark.name for mark in named)
     about = html.escape(f"{chart.y} over {chart.x}: {said}" if chart.y else said)
     return (
@@ -158,12 +156,10 @@ def svg(chart: Chart) -> str:
 def _frame(chart: Chart, plane: _Plane) -> list[str]:
     left, right, top, bottom = plane.left, plane.right, plane.top, plane.bottom
     parts = [_path(_line([(left, top), (left, bottom), (right, bottom)]))]
-    for y, (_, text) in zip(plane.up(at for at, _ in plane.y_ticks), plane.y_ticks, strict=True):
+    for y, text in ((plane.y(at), text) for at, text in plane.y_ticks):
         parts.append(_path(_line([(left, y), (right, y)]), alpha=0.15))
         parts.append(_text(text, left - 6, y + 4 - LINE / 2 * text.count("\n"), "end"))
-    for x, (_, text) in zip(
-        plane.across(at for at, _ in plane.x_ticks), plane.x_ticks, strict=True
-    ):
+    for x, text in ((plane.x(at), text) for at, text in plane.x_ticks):
         parts.append(_path(_line([(x, bottom), (x, bottom + 4)])))
         if chart.slanted:
             parts.append(_text(text, x + 4, bottom + 11, "end", SLANT))
@@ -174,19 +170,7 @@ def _frame(chart: Chart, plane: _Plane) -> list[str]:
     return parts
 
 
-def _sample(mark: Mark, left: float, middle: float) -> list[str]:
-    """What the legend shows of a mark."""
-    ends, low = [(left, middle), (left + 20, middle)], [middle] * 2
-    if len(mark.low):
-        ends, low = [(x, middle - 5) for x, _ in ends], [middle + 4] * 2
-    small = replace(mark, size=min(mark.size, 7.0))
-    return [
-        _drawn_line(mark, ends, low if len(mark.low) else []),
-        _markers(small, [(left + 10, middle)]),
-    ]
-
-
-def _drawn_line(mark: Mark, spots: Sequence[Spot], low: Sequence[float]) -> str:
+def _stroke(mark: Mark, spots: Sequence[Spot], low: Sequence[float]) -> str:
     if low:
         edge = [(x, y) for (x, _), y in zip(spots, low, strict=True)]
         area = _line([*spots, *edge[::-1]])
@@ -217,9 +201,13 @@ def _line(spots: Iterable[Spot]) -> str:
 
 
 def _path(
-    line: str, color: str = INK, width: float = 0.8, dashes: str = "-", alpha: float = 1.0,
+    line: str,
+    color: str = INK,
+    width: float = 0.8,
+    dashes: str = "-",
+    alpha: float = 1.0,
     fill: str = "none",
-) -> str:  # fmt: skip
+) -> str:
     dashed = "" if dashes not in DASHES else f' stroke-dasharray="{DASHES[dashes]}"'
     faint = "" if alpha == 1 else f' opacity="{alpha:g}"'
     look = f'fill="{fill}" stroke="{color}" stroke-width="{width:g}"'
@@ -231,10 +219,6 @@ def _text(text: str, x: float, y: float, anchor: str = "start", turn: int = 0) -
     spans = "".join(f'<tspan x="0" dy="{LINE}">{one}</tspan>' for one in others)
     place = f"translate({x:.1f} {y:.1f})" + (f" rotate(-{turn})" if turn else "")
     return f'<text transform="{place}" text-anchor="{anchor}">{first}{spans}</text>'
-
-
-def _lines(text: str, longest: int = LONGEST) -> list[str]:
-    return wrap_lines(text, longest).splitlines()
 
 
 def _longest(ticks: Ticks) -> float:

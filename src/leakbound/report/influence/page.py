@@ -81,10 +81,16 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
         present = np.unique(tenth)
         means = [value[tenth == one].mean() for one in present]
         marks.append(_line(at, name, (present + 0.5) / 10, means, "o"))
-    return svg(Chart(
-        "mean influence by place of the span in its context", "place of the span in its context",
-        "mean influence", marks, x_ends=(0, 1), y_ends=(0, None),
-    ))  # fmt: skip
+    return svg(
+        Chart(
+            "mean influence by place of the span in its context",
+            "place of the span in its context",
+            "mean influence",
+            marks,
+            x_ends=(0, 1),
+            y_ends=(0, None),
+        )
+    )
 
 
 LONGEST = 60  # characters of a quoted text

@@ -17,14 +17,11 @@ from leakbound.report.figures import (
     Mark,
     name_ticks,
     number_ticks,
-    svg,
     wrap_lines,
 )
 from leakbound.report.sweep.figure_data import REFERENCES, FigureData, Series, figures_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from leakbound.sweeping import SweepRecord
 
 FORMATS = ("svg", "pdf", "png", "csv")
@@ -57,10 +54,6 @@ REFERENCE_LOOKS = {  # colour, dashes, width, marker
 }  # fmt: skip
 
 
-def figure_svg(data: FigureData) -> str:
-    return svg(chart_of(data))
-
-
 def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str | bytes]:
     return {
         f"{figure.name}.{name}": _file(figure, name)
@@ -70,47 +63,38 @@ def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str
 
 
 def _file(data: FigureData, name: str) -> str | bytes:
+    """A figure in a format for papers; matplotlib draws all but the table."""
     if name == "csv":
         return figure_csv(data)
     import matplotlib
-
-    made = io.BytesIO()
-    with matplotlib.rc_context(LOOK):
-        _for_paper(chart_of(data)).savefig(
-            made, format=name, metadata=METADATA[name], dpi=PNG_DPI, facecolor="white"
-        )
-    return made.getvalue()
-
-
-def _for_paper(chart: Chart) -> Figure:
-    """A chart in the formats that need matplotlib."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.6, 4.6), layout="constrained")
-    axes = figure.add_subplot(xlabel=wrap_lines(chart.x), ylabel=wrap_lines(chart.y, 30))
-    axes.spines[["top", "right"]].set_visible(False)
-    for mark in chart.marks:
-        color, name = ("black" if mark.color == INK else mark.color), wrap_lines(mark.name) or "_"
-        if len(mark.low):
-            axes.fill_between(
-                mark.x, mark.low, mark.y, color=color, alpha=mark.alpha, lw=0, label=name
-            )
-            continue
-        x, across = (mark.x, None) if len(mark.x) else ((0, 1), axes.get_yaxis_transform())
-        axes.plot(
-            x, mark.y if len(mark.x) else [*mark.y] * 2, color=color, label=name, ls=mark.dashes,
-            lw=mark.width, marker=mark.marker, ms=mark.size, alpha=mark.alpha,
-            transform=across or axes.transData,
-        )  # fmt: skip
-        for x, y, label in zip(mark.x, mark.y, mark.labels, strict=False):
-            axes.annotate(label, (x, y), xytext=(4, 4), textcoords="offset points")
-    axes.set(xscale="log" if chart.x_log else "linear", ylim=chart.y_ends)
-    if chart.x_ticks:
-        turned: dict[str, Any] = {"rotation": SLANT, "ha": "right", "rotation_mode": "anchor"}
-        axes.set_xticks(*zip(*chart.x_ticks, strict=True), **(turned if chart.slanted else {}))
-        axes.minorticks_off()
-    figure.legend(loc="outside lower left", frameon=False)
-    return figure
+    made, chart = io.BytesIO(), chart_of(data)
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(4.6, 4.6), layout="constrained")
+        axes = figure.add_subplot(xlabel=wrap_lines(chart.x), ylabel=wrap_lines(chart.y, 30))
+        axes.spines[["top", "right"]].set_visible(False)
+        for mark in chart.marks:
+            color, known = ("black" if mark.color == INK else mark.color), bool(len(mark.x))
+            look: dict[str, Any] = {"color": color, "alpha": mark.alpha, "lw": mark.width}
+            look["label"] = wrap_lines(mark.name) or "_"
+            if len(mark.low):
+                axes.fill_between(mark.x, mark.low, mark.y, **look | {"lw": 0})
+                continue
+            look |= {"ls": mark.dashes, "marker": mark.marker, "ms": mark.size}
+            if not known:
+                look["transform"] = axes.get_yaxis_transform()
+            axes.plot(mark.x if known else (0, 1), [*mark.y] * (1 if known else 2), **look)
+            for x, y, label in zip(mark.x, mark.y, mark.labels, strict=False):
+                axes.annotate(label, (x, y), xytext=(4, 4), textcoords="offset points")
+        axes.set(xscale="log" if chart.x_log else "linear", ylim=chart.y_ends)
+        if chart.x_ticks:
+            turned: dict[str, Any] = {"rotation": SLANT, "ha": "right", "rotation_mode": "anchor"}
+            axes.set_xticks(*zip(*chart.x_ticks, strict=True), **turned if chart.slanted else {})
+            axes.minorticks_off()
+        figure.legend(loc="outside lower left", frameon=False)
+        figure.savefig(made, format=name, metadata=METADATA[name], dpi=PNG_DPI, facecolor="white")
+    return made.getvalue()
 
 
 def figure_csv(figure: FigureData) -> str:
@@ -144,7 +128,12 @@ def chart_of(data: FigureData) -> Chart:
         chart.marks.append(
             Mark(x, y, color, series.name, dashes * joined, 1.8, marker, labels=labels)
         )
-    _scale_x(chart, data)
+    places = sorted({point.x.middle for series in data.series for point in series.points})
+    if data.ticks:
+        name_ticks(chart, data.ticks)
+    elif data.connected and len(places) > 1:
+        chart.x_log = places[0] > 0 and places[-1] / places[0] >= WIDE
+        number_ticks(chart, places)
     values = [point.y.high for series in data.series for point in series.points]
     top = 1.0 if data.name != "bound" else max((*values, 1e-3))
     chart.y_ends = (-0.03 * top, (1.03 if data.name != "bound" else 1.05) * top)
@@ -183,13 +172,3 @@ def _spread(series: Series, color: str, connected: bool) -> list[Mark]:
     bars = [((x.middle,) * 2, (y.low, y.high)) for x, y in ((one.x, one.y) for one in points)]
     bars += [((x.low, x.high), (y.middle,) * 2) for x, y in ((one.x, one.y) for one in points)]
     return [Mark(*bar, color, width=1, alpha=0.7) for bar in bars]
-
-
-def _scale_x(chart: Chart, data: FigureData) -> None:
-    """Logarithmic where values span much; or names."""
-    places = sorted({point.x.middle for series in data.series for point in series.points})
-    if data.ticks:
-        name_ticks(chart, data.ticks)
-    elif data.connected and len(places) > 1:
-        chart.x_log = places[0] > 0 and places[-1] / places[0] >= WIDE
-        number_ticks(chart, places)

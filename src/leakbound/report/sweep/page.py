@@ -6,9 +6,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.sentences import claim_words, models_of
+from leakbound.report.figures import svg
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
-from leakbound.report.sweep.figures import figure_svg
+from leakbound.report.sweep.figures import chart_of
 from leakbound.report.sweep.words import (
     UTILITY,
     answer_sentence,
@@ -81,7 +82,7 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
             "Tried": grid_sentence(record), "Not tried": not_tried_sentence(record),
             "Confidence": joint_confidence(record),
         },
-        figures=[(figure_svg(data), _caption(data)) for data in figures_of(record)],
+        figures=[(svg(chart_of(data)), _caption(data)) for data in figures_of(record)],
         head=[head[at] for at in shown],
         rows=[
             {

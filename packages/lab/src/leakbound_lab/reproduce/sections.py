@@ -157,7 +157,7 @@ def _figure(
     lost: int,
 ) -> RecipeFigure:
     kinds = {line.kind for line in lines}
-    bars = any(p.high > p.low for line in lines for p in line.points)
+    bars = any(high > low for line in lines for *_, low, high in line.points)
     first = quantity[0].upper() if quantity[0].isascii() else quantity[0]
     caption = f"{first}{quantity[1:]}." + (ENDS if bars else "")
     caption += (PRINTED if "printed" in kinds else "") + (CEILING if "ceiling" in kinds else "")
@@ -172,7 +172,7 @@ def _lines_of_paper(marks: Sequence[tuple[PrintedValue, float]]) -> list[RecipeL
     by_place: dict[str, list[RecipePoint]] = {}
     for p, x in marks:
         y = float(p.value)
-        by_place.setdefault(p.where, []).append(RecipePoint(x, y, y, y))
+        by_place.setdefault(p.where, []).append((x, y, y, y))
     if len(by_place) > MOST_PRINTED:
         every = [point for points in by_place.values() for point in points]
         by_place = {"": every}
@@ -183,12 +183,12 @@ def _lines_of_paper(marks: Sequence[tuple[PrintedValue, float]]) -> list[RecipeL
 
 
 def _upper_line(tops: Mapping[float, float]) -> list[RecipeLine]:
-    points = [RecipePoint(x, y, y, y) for x, y in sorted(tops.items()) if math.isfinite(y)]
+    points = [(x, y, y, y) for x, y in sorted(tops.items()) if math.isfinite(y)]
     return [RecipeLine("ceiling", "ceiling", tuple(points))] if points else []
 
 
 def _in_order(points: list[RecipePoint]) -> tuple[RecipePoint, ...]:
-    return tuple(sorted(points, key=lambda point: point.x))
+    return tuple(sorted(points, key=lambda point: point[0]))
 
 
 def _point(x: float, m: MeasuredValue) -> RecipePoint:
@@ -197,7 +197,7 @@ def _point(x: float, m: MeasuredValue) -> RecipePoint:
     low, high = m.value - half, m.value + half
     if "%" in m.quantity:
         low, high = max(low, min(0.0, m.value)), min(high, max(100.0, m.value))
-    return RecipePoint(x, m.value, low, high)
+    return x, m.value, low, high
 
 
 def _half(sample: Sample) -> float:

@@ -122,10 +122,10 @@ def _figure(record: StudyRecord, means: Mapping[StudyRow, Mean], y: str) -> str:
         color, shown = COLORS[at % len(COLORS)], name if len(names) > 1 else ""
         x, middles = [x for x, _ in points], [mean.mean for _, mean in points]
         chart.marks.append(Mark(x, middles, color, shown, "" if by_model else "-", 1.4, "."))
-        chart.marks += [  # intervals, which one context alone does not have
-            Mark((x, x), (mean.low, mean.high), color, width=1, alpha=0.6)
-            for x, mean in points if mean.count > 1
-        ]  # fmt: skip
+        for place, mean in points:
+            if mean.count > 1:  # one context alone has no interval
+                ends = mean.low, mean.high
+                chart.marks.append(Mark((place, place), ends, color, width=1, alpha=0.6))
     if by_model:
         name_ticks(chart, [row.setting for row in means], [row.x for row in means])
     if record.study == "context-size":
