@@ -18,7 +18,7 @@ DASHES = {"--": "6 3", ":": "1.5 2.5", "-.": "6 3 1.5 3"}
 WIDTH, TEXT = 332, 10.5
 LINE, LETTER = 13.5, 6.0  # height of a line of text, width of a letter
 LONGEST = 48  # characters of a line of a legend, of a name, or of the label of an axis
-SHORT = 21  # characters of a name that has another beside it
+SHORT = 22  # characters of a name that has another beside it
 ROOM = 260.0  # width that an axis has
 SLANT, SLANTED_LINE = 60, 15.0  # degrees; width of a slanted line
 # Corners, degrees of the first, and the radius of those between them; lines that are no shapes.

@@ -21,6 +21,7 @@ from leakbound._check import confidence_level, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
 from leakbound.stats.arrays import Bools, Floats
+from leakbound.stats.e_values.stakes import STRIDE
 from leakbound.stats.estimate import IMPLIED, Estimate
 
 # claims that a bound scans: 1 % apart, up to 20; no practical number of pairs certifies more
@@ -271,13 +272,16 @@ class MixedEProcess(AnytimeTest):
         return max(shares, key=lambda name: float(shares[name]))
 
     def _rejects(self, paths: Replay, claims: Floats) -> Bools:
-        """Heaviest parts first. The sum only grows, so stop once every claim is rejected."""
+        """Heaviest parts first. The sum only grows, and what it rejects needs no other part."""
         heaviest = sorted(self.parts.values(), key=lambda part: -part[0])
         mean = np.full((claims.size, self.pairs), -np.inf)
         for weight, part in heaviest:
-            mean = np.logaddexp(mean, np.log(weight) + paths(part, claims))
-            if self._reaches(mean).all():
+            stands = np.flatnonzero(~self._reaches(mean))
+            if not stands.size:
                 break
+            rest = slice(stands[0] // STRIDE * STRIDE, None)  # neighbours share their stakes
+            found = np.log(weight) + paths(part, claims[rest])
+            mean[rest] = np.logaddexp(mean[rest], found)
         return self._reaches(mean)
 
     def _mean(self, paths: Callable[[Evidence], Floats]) -> Floats:
