@@ -14,7 +14,7 @@ from leakbound.report.figures import (
     SHAPES,
     STROKES,
     Chart,
-    Mark,
+    Plot,
     name_ticks,
     number_ticks,
     svg,
@@ -53,7 +53,7 @@ def test_no_text_of_several_systems_is_too_small_for_a_phone() -> None:
 
 
 def test_names_without_room_are_slanted_and_of_too_many_only_some_are_shown() -> None:
-    chart = Chart("title", "x", "y", [Mark(range(12), range(12))])
+    chart = Chart("title", "x", "y", [Plot(range(12), range(12))])
     name_ticks(chart, ["a", "b"])
     assert not chart.slanted
     level = svg(chart)
@@ -77,7 +77,7 @@ def test_numbers_without_room_are_left_out() -> None:
 
 
 def height(*names: str) -> float:
-    marks = [Mark([0, 1], [0, 1], name=name) for name in names]
+    marks = [Plot([0, 1], [0, 1], name=name) for name in names]
     return float(svg(Chart("t", "x", "y", marks)).split('viewBox="0 0 332 ')[1].split('"')[0])
 
 
@@ -88,7 +88,7 @@ def test_a_legend_takes_room_for_each_of_its_lines() -> None:
 
 def test_places_follow_their_values_and_what_is_not_finite_is_left_out() -> None:
     """On an axis from 0 to 10, and on one of powers; a line is interrupted at infinity."""
-    line = Mark([0, 5, 6, 10], [1, 1e-2, math.inf, 1e-4], MEMBER, "leak <b>")
+    line = Plot([0, 5, 6, 10], [1, 1e-2, math.inf, 1e-4], MEMBER, "leak <b>")
     chart = Chart("t", "x", "y", [line], x_ends=(0, 10), y_ends=(1e-4, 1), y_log=True)
     drawn = svg(chart)
     path = next(one for one in re.findall(r"<path [^>]*>", drawn) if MEMBER in one)
@@ -107,7 +107,7 @@ def test_places_follow_their_values_and_what_is_not_finite_is_left_out() -> None
 
 @pytest.mark.parametrize("marker", [*SHAPES, *STROKES])
 def test_every_marker_is_drawn_around_its_place(marker: str) -> None:
-    drawn = svg(Chart("t", "x", "y", [Mark([1], [1], MEMBER, "", "", marker=marker, size=6)]))
+    drawn = svg(Chart("t", "x", "y", [Plot([1], [1], MEMBER, "", "", marker=marker, size=6)]))
     (path,) = (one for one in re.findall(r"<path [^>]*>", drawn) if MEMBER in one)
     spots = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)]
     assert max(math.dist(spot, spots[0]) for spot in spots) == pytest.approx(5.5, abs=3)

@@ -37,7 +37,7 @@ Ticks = Sequence[tuple[float, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Plot:
     """A line, markers, or the area from `low` up to y; without x a line across the figure."""
 
     x: Any  # numbers
@@ -59,7 +59,7 @@ class Chart:
     title: str
     x: str
     y: str
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[Plot] = field(default_factory=list)
     height: float = 190.0
     x_ends: Ends = (None, None)
     y_ends: Ends = (None, None)
@@ -170,7 +170,7 @@ def _frame(chart: Chart, plane: _Plane) -> list[str]:
     return parts
 
 
-def _stroke(mark: Mark, spots: Sequence[Spot], low: Sequence[float]) -> str:
+def _stroke(mark: Plot, spots: Sequence[Spot], low: Sequence[float]) -> str:
     if low:
         edge = [(x, y) for (x, _), y in zip(spots, low, strict=True)]
         area = _line([*spots, *edge[::-1]])
@@ -178,7 +178,7 @@ def _stroke(mark: Mark, spots: Sequence[Spot], low: Sequence[float]) -> str:
     return _path(_line(spots), mark.color, mark.width, mark.dashes, mark.alpha) * bool(mark.dashes)
 
 
-def _markers(mark: Mark, spots: Sequence[Spot]) -> str:
+def _markers(mark: Plot, spots: Sequence[Spot]) -> str:
     corners, turn, inner = SHAPES.get(mark.marker, (0, 0, 1))
     angles = [math.radians(turn + 180 * at / corners) for at in range(2 * corners)]
     radii = [1, inner] * corners

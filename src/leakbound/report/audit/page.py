@@ -41,7 +41,7 @@ from leakbound.report.audit.words import (
     setup_sentence,
 )
 from leakbound.report.decisions.comparison import SYSTEMS, bounds_figure
-from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, Chart, Mark, svg
+from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, Chart, Plot, svg
 from leakbound.report.pages import render
 from leakbound.report.words import (
     VERDICTS,
@@ -67,11 +67,11 @@ def _rates_chart(result: AuditResult, what: str, x: str, y: str, claimed: str) -
     """What claim and guarantee allow of the rates of an attack."""
     claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
     marks = [
-        Mark((0, 1), (0, 1), width=0.6, alpha=0.5),
-        Mark(GRID, trade_off(claim, GRID), CLAIM, claimed.format(claim), "--"),
+        Plot((0, 1), (0, 1), width=0.6, alpha=0.5),
+        Plot(GRID, trade_off(claim, GRID), CLAIM, claimed.format(claim), "--"),
     ]
     if mu is not None:
-        marks.append(Mark(GRID, gdp_trade_off(GRID, mu), INK, f"guarantee: μ={mu:.3g}", ":"))
+        marks.append(Plot(GRID, gdp_trade_off(GRID, mu), INK, f"guarantee: μ={mu:.3g}", ":"))
     title, square = f"{what} of the attack on {result.attack['mechanism']}", (-0.02, 1.02)
     return Chart(title, x, y, marks, x_ends=square, y_ends=square)
 
@@ -80,12 +80,12 @@ def roc_figure(result: AuditResult) -> str:
     names = "false-positive rate", "true-positive rate", "claim: ε={0.value:g}, δ={0.delta:g}"
     chart = _rates_chart(result, "ROC curve", *names)
     observed = f"observed (AUROC {result.curves.auroc:.3f})"
-    chart.marks.append(Mark(result.curves.fpr, result.curves.tpr, MEMBER, observed, width=2))
+    chart.marks.append(Plot(result.curves.fpr, result.curves.tpr, MEMBER, observed, width=2))
     for estimate in result.estimates:
         if estimate.method == "clopper_pearson" and estimate.confidence:
             limits = estimate.details
             at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
-            chart.marks.append(Mark(*at, INK, "Clopper-Pearson limits", "", marker="o"))
+            chart.marks.append(Plot(*at, INK, "Clopper-Pearson limits", "", marker="o"))
     return svg(chart)
 
 
@@ -102,8 +102,8 @@ def histogram_figure(result: AuditResult) -> str:
     ):
         steps = [0.0, *np.repeat(shares, 2), 0.0]
         chart.marks += [
-            Mark(edges, steps, color, alpha=0.35, low=[0.0] * len(steps)),
-            Mark(edges, steps, color, name, width=1.4),
+            Plot(edges, steps, color, alpha=0.35, low=[0.0] * len(steps)),
+            Plot(edges, steps, color, name, width=1.4),
         ]
     if len(curves.edges) == 3:
         middle = [(a + b) / 2 for a, b in zip(curves.edges, curves.edges[1:], strict=False)]
@@ -114,9 +114,9 @@ def histogram_figure(result: AuditResult) -> str:
 def e_value_figure(path: EValuePath, mechanism: str) -> str:
     title = f"e-value of the test of {mechanism}"
     return svg(Chart(title, "paired trials", "ln of the e-value", [
-        Mark((), (0,), width=0.6, alpha=0.5),
-        Mark((0, *path.pairs), (0.0, *path.log_e_values), MEMBER, "e-value", width=2),
-        Mark((), (path.level,), CLAIM, f"rejected above {path.level:.3g}", "--"),
+        Plot((), (0,), width=0.6, alpha=0.5),
+        Plot((0, *path.pairs), (0.0, *path.log_e_values), MEMBER, "e-value", width=2),
+        Plot((), (path.level,), CLAIM, f"rejected above {path.level:.3g}", "--"),
     ]))  # fmt: skip
 
 
@@ -124,13 +124,13 @@ def profile_figure(profile: Profile, result: AuditResult) -> str:
     title = f"exact privacy profile of the pairs of {result.attack['mechanism']}"
     claim = [result.claim.epsilon], [max(result.claim.delta, LEAST_DELTA)]
     marks = [
-        Mark(profile.epsilon, np.maximum(values, LEAST_DELTA), color, name, width=2)
+        Plot(profile.epsilon, np.maximum(values, LEAST_DELTA), color, name, width=2)
         for values, color, name in (
             (profile.worst, MEMBER, "worst pair"),
             (profile.mean, NONMEMBER, "mean of the pairs"),
         )
     ]
-    marks.append(Mark(*claim, CLAIM, "claim", "", marker="D", size=6))
+    marks.append(Plot(*claim, CLAIM, "claim", "", marker="D", size=6))
     return svg(Chart(title, "ε", "δ(ε) of the pair", marks, y_log=True, y_ends=(LEAST_DELTA, 2)))
 
 
@@ -163,7 +163,7 @@ def rates_figure(result: AuditResult) -> str:
     chart = _rates_chart(result, "rates", *names, "allowed by the claim ε={0.value:g}")
     claim = ApproxDP(result.claim.epsilon, result.claim.delta)
     bottom = 1 - trade_off(claim, 1 - GRID)
-    chart.marks.insert(0, Mark(GRID, trade_off(claim, GRID), CLAIM, alpha=0.18, low=bottom))
+    chart.marks.insert(0, Plot(GRID, trade_off(claim, GRID), CLAIM, alpha=0.18, low=bottom))
     rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
     hit, alarm = rates["tpr"], rates["fpr"]
     low, high = hit.limits
@@ -171,9 +171,9 @@ def rates_figure(result: AuditResult) -> str:
     if low <= 0 and high >= 1 and alarm.limits[0] <= 0 and alarm.limits[1] >= 1:
         label = "observed; no interval after an early end"
     else:
-        interval = Mark(alarm.limits, (high, high), MEMBER, alpha=0.3, low=(low, low))
+        interval = Plot(alarm.limits, (high, high), MEMBER, alpha=0.3, low=(low, low))
         chart.marks.append(interval)
-    chart.marks.append(Mark([alarm.share], [hit.share], MEMBER, label, "", marker="o", size=7))
+    chart.marks.append(Plot([alarm.share], [hit.share], MEMBER, label, "", marker="o", size=7))
     return svg(chart)
 
 

@@ -17,7 +17,7 @@ from leakbound.auditing.result.sentences import (
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
 from leakbound.models.address import model_names
 from leakbound.privacy import gdp_epsilon
-from leakbound.report.figures import CLAIM, MEMBER, NONMEMBER, Chart, Mark, svg, wrap_lines
+from leakbound.report.figures import CLAIM, MEMBER, NONMEMBER, Chart, Plot, svg, wrap_lines
 from leakbound.report.pages import render
 from leakbound.report.screen import SIGNS, lay_out
 from leakbound.report.screen import WIDTH as COLUMNS
@@ -48,17 +48,17 @@ NAME = 20  # characters of a line of a name in a figure
 
 def bounds_figure(systems: Sequence[tuple[str, float, float, float]]) -> str:
     """Bound, claim and guarantee beside each name."""
-    marks, rows = list[Mark](), range(len(systems) - 1, -1, -1)
+    marks, rows = list[Plot](), range(len(systems) - 1, -1, -1)
     names, bounds, claims, guarantees = zip(*systems, strict=True)
     for row, bound in zip(rows, bounds, strict=True):
-        marks.append(Mark((0, bound), (row, row), MEMBER, width=5, alpha=0.4))
+        marks.append(Plot((0, bound), (row, row), MEMBER, width=5, alpha=0.4))
     for values, color, name, marker, size in (
         (bounds, MEMBER, "leaks at least (bound)", ">", 8),
         (claims, CLAIM, "claimed", "|", 18),
         (guarantees, NONMEMBER, "guaranteed", "D", 6),
     ):
         if any(map(math.isfinite, values)):
-            marks.append(Mark(values, rows, color, name, "", 2.5, marker, size))
+            marks.append(Plot(values, rows, color, name, "", 2.5, marker, size))
     lines = [wrap_lines(name, NAME) for name in names]
     return svg(Chart(
         "bound, claim and guarantee of each system", "ε", "", marks,

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakbound.attribution.spans import DOCUMENT, MESSAGE
 from leakbound.models.address import model_names
-from leakbound.report.figures import COLORS, LINES, Chart, Mark, svg
+from leakbound.report.figures import COLORS, LINES, Chart, Plot, svg
 from leakbound.report.influence.spans import (
     NamedReading,
     Segment,
@@ -40,7 +40,7 @@ MANY = 60  # spans from which a line has no markers
 
 def position_figures(readings: Sequence[NamedReading]) -> list[str]:
     """Influence by span, and influence of the whole context by response token."""
-    shown, span, token = finest(readings[0].reading), list[Mark](), list[Mark]()
+    shown, span, token = finest(readings[0].reading), list[Plot](), list[Plot]()
     for at, one in enumerate(readings):
         grid, whole = finest(one.reading), one.reading.grids[-1]
         middle = [(a + b + 1) / 2 for a, b in grid.spans]
@@ -60,9 +60,9 @@ def position_figures(readings: Sequence[NamedReading]) -> list[str]:
     ]  # fmt: skip
 
 
-def _line(at: int, name: str, x: Any, y: Any, marker: str) -> Mark:
+def _line(at: int, name: str, x: Any, y: Any, marker: str) -> Plot:
     color, dashes = COLORS[at % len(COLORS)], LINES[at // len(COLORS) % len(LINES)]
-    return Mark(x, y, color, name, dashes, 1.4, marker)
+    return Plot(x, y, color, name, dashes, 1.4, marker)
 
 
 def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
@@ -70,7 +70,7 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
     shown = [finest(one.reading) for context in contexts for one in context]
     if len(contexts) < 2 or any(grid.unopened for grid in shown):  # chosen spans are no sample
         return ""
-    marks, readings = list[Mark](), [one for context in contexts for one in context]
+    marks, readings = list[Plot](), [one for context in contexts for one in context]
     for at, name in enumerate(dict.fromkeys(one.name for one in readings)):
         named = [one.reading for one in readings if one.name == name]
         grids = [(finest(one), one.grids[-1].spans[0][1]) for one in named]

@@ -14,7 +14,7 @@ from leakbound.report.figures import (
     LINES,
     SLANT,
     Chart,
-    Mark,
+    Plot,
     name_ticks,
     number_ticks,
     wrap_lines,
@@ -126,7 +126,7 @@ def chart_of(data: FigureData) -> Chart:
             chart.marks += _spread(series, color, joined)
         labels = [one.label for one in series.points] if data.name == "frontier" else ()
         chart.marks.append(
-            Mark(x, y, color, series.name, dashes * joined, 1.8, marker, labels=labels)
+            Plot(x, y, color, series.name, dashes * joined, 1.8, marker, labels=labels)
         )
     places = sorted({point.x.middle for series in data.series for point in series.points})
     if data.ticks:
@@ -139,23 +139,23 @@ def chart_of(data: FigureData) -> Chart:
     chart.y_ends = (-0.03 * top, (1.03 if data.name != "bound" else 1.05) * top)
     if data.repeats > 1:  # say what a band is: it looks like a confidence band
         said = SPREAD.format(repeats=data.repeats)
-        chart.marks.append(Mark((), (), INK, said, alpha=0.18, low=(0.0,)))
+        chart.marks.append(Plot((), (), INK, said, alpha=0.18, low=(0.0,)))
     return chart
 
 
-def _reference(data: FigureData, series: Series) -> list[Mark]:
+def _reference(data: FigureData, series: Series) -> list[Plot]:
     """A line over x; references of a frontier lie across it."""
     color, dashes, width, marker = REFERENCE_LOOKS[series.kind]
     if not data.connected and series.kind in REFERENCES:
         levels = sorted({point.y.middle for point in series.points})
         names = [series.name] + [""] * len(levels)
         return [
-            Mark((), (level,), color, name, dashes, width)
+            Plot((), (level,), color, name, dashes, width)
             for level, name in zip(levels, names, strict=False)
         ]
     if len(series.points) == 1 or data.ticks:
-        return [Mark(*_middles(series), color, series.name, "", 1.6, "_", 14)]
-    return [Mark(*_middles(series), color, series.name, dashes, width, marker)]
+        return [Plot(*_middles(series), color, series.name, "", 1.6, "_", 14)]
+    return [Plot(*_middles(series), color, series.name, dashes, width, marker)]
 
 
 def _middles(series: Series) -> tuple[list[float], list[float]]:
@@ -163,12 +163,12 @@ def _middles(series: Series) -> tuple[list[float], list[float]]:
     return [point.x.middle for point in points], [point.y.middle for point in points]
 
 
-def _spread(series: Series, color: str, connected: bool) -> list[Mark]:
+def _spread(series: Series, color: str, connected: bool) -> list[Plot]:
     """From the least to the largest of the repeats: a band along a line, bars elsewhere."""
     points = series.points
     if connected:
         low, high = [one.y.low for one in points], [one.y.high for one in points]
-        return [Mark(_middles(series)[0], high, color, alpha=0.18, low=low)]
+        return [Plot(_middles(series)[0], high, color, alpha=0.18, low=low)]
     bars = [((x.middle,) * 2, (y.low, y.high)) for x, y in ((one.x, one.y) for one in points)]
     bars += [((x.low, x.high), (y.middle,) * 2) for x, y in ((one.x, one.y) for one in points)]
-    return [Mark(*bar, color, width=1, alpha=0.7) for bar in bars]
+    return [Plot(*bar, color, width=1, alpha=0.7) for bar in bars]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from leakbound.models.address import model_names
-from leakbound.report.figures import COLORS, Chart, Mark, name_ticks, number_ticks, svg
+from leakbound.report.figures import COLORS, Chart, Plot, name_ticks, number_ticks, svg
 from leakbound.report.pages import render
 from leakbound.report.words import facts, number_of
 
@@ -121,11 +121,11 @@ def _figure(record: StudyRecord, means: Mapping[StudyRow, Mean], y: str) -> str:
         points = [(row.x, mean) for row, mean in means.items() if row.line == name]
         color, shown = COLORS[at % len(COLORS)], name if len(names) > 1 else ""
         x, middles = [x for x, _ in points], [mean.mean for _, mean in points]
-        chart.marks.append(Mark(x, middles, color, shown, "" if by_model else "-", 1.4, "."))
+        chart.marks.append(Plot(x, middles, color, shown, "" if by_model else "-", 1.4, "."))
         for place, mean in points:
             if mean.count > 1:  # one context alone has no interval
                 ends = mean.low, mean.high
-                chart.marks.append(Mark((place, place), ends, color, width=1, alpha=0.6))
+                chart.marks.append(Plot((place, place), ends, color, width=1, alpha=0.6))
     if by_model:
         name_ticks(chart, [row.setting for row in means], [row.x for row in means])
     if record.study == "context-size":

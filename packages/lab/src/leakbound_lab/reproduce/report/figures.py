@@ -12,7 +12,7 @@ from leakbound.report.figures import (
     COLORS,
     LINES,
     Chart,
-    Mark,
+    Plot,
     name_ticks,
     number_ticks,
     svg,
@@ -50,20 +50,20 @@ def recipe_svg(data: RecipeFigure) -> str:
         if line.across or (line.kind == "ceiling" and len({*y}) == 1):
             x, y = (), y[:1]
         if line.kind == "ceiling":
-            chart.marks.append(Mark(x, y, CLAIM, line.name, "--", 1.2, "_" if x else "", 9))
+            chart.marks.append(Plot(x, y, CLAIM, line.name, "--", 1.2, "_" if x else "", 9))
             continue
         if line.kind == "printed":
             look: dict[str, Any] = {"dashes": "", "width": 1, "size": 7, "hollow": True}
-            chart.marks.append(Mark(x, y, name=line.name, marker=next(hollow), **look))
+            chart.marks.append(Plot(x, y, name=line.name, marker=next(hollow), **look))
             continue
         at = next(looks)
         color, dashes = COLORS[at % len(COLORS)], LINES[at % len(LINES)]
         joined = not x or (len(x) > 1 and not (data.ticks and len(x) > 6))
         marker = HOLLOW[at] if x else ""
-        chart.marks.append(Mark(x, y, color, line.name, dashes * joined, 1.6, marker))
+        chart.marks.append(Plot(x, y, color, line.name, dashes * joined, 1.6, marker))
         for place, *ends in zip(x, low, high, strict=False):
             if ends[0] < ends[1]:
-                chart.marks.append(Mark((place, place), ends, color, width=1, alpha=0.7))
+                chart.marks.append(Plot((place, place), ends, color, width=1, alpha=0.7))
     places = sorted({x for line in data.lines for x, *_ in line.points if not line.across})
     if data.ticks:
         name_ticks(chart, data.ticks)
