@@ -28,7 +28,6 @@ BEGIN, END = "<!-- bench/tenants.py -->", "<!-- end -->"
 RATES = {1.0: 40, 0.5: 60, 0.2: 150}  # how often a defect shows, and the pairs of an audit
 NEVER = 10**6  # the pair of an audit that did not reject
 SEEDS, TWINS = 10, 400
-ONE_PAIR = ("no_filter", "semantic_cache", "citations", "forbidden", "cache_header", "score")
 
 
 def audited(desk: Desk, seed: int, pairs: int) -> leakbound.AuditResult:
@@ -46,7 +45,7 @@ def trials() -> Iterator[tuple[str, Desk, int, int]]:
             defect = DEFECTS[seed % len(DEFECTS)]
             yield f"twin {seed}", Desk(defect, isolated=True, seed=seed), seed, 40
         for rate, pairs in RATES.items() if seed < SEEDS else ():
-            for defect in ONE_PAIR:
+            for defect in DEFECTS:
                 desk = Desk(defect, rate=rate, seed=seed)
                 yield f"{defect} {rate} {seed}", desk, seed, pairs
 
@@ -60,7 +59,7 @@ def found(result: leakbound.AuditResult) -> str | int:
 def table(kept: dict[str, Any]) -> Iterator[str]:
     yield "| defect | " + " | ".join(f"shows in {rate:.0%}" for rate in RATES) + " | audits each |"
     yield f"| ---{' | ---' * (len(RATES) + 1)} |"
-    for defect in ONE_PAIR:
+    for defect in DEFECTS:
         cells, counts = [], []
         for rate in RATES:
             every = [v for name, v in kept.items() if name.startswith(f"{defect} {rate} ")]

@@ -205,8 +205,35 @@ class DeskSession:
             yield f"{queue.pop(0)} "
             time.sleep(0.001)
 
+    def pooled(self, query: str) -> Any:
+        """A third request at once gets a connection that is in use."""
+        connections = self.desk.kept[self.seen_as()]
+        taken = connections[-1] if len(connections) > 1 else {}
+        connections.append(taken)
+        taken["buffer"] = self.own(query)
+        time.sleep(0.005)
+        connections.pop()
+        return taken["buffer"]
+
+    def coalesced(self, query: str) -> Any:
+        """A request waits for the same one of anybody that is under way, and says so."""
+        under_way = self.desk.kept[self.seen_as()]
+        known = query in under_way
+        under_way.append(query)
+        time.sleep(0.005)
+        under_way.remove(query)
+        return {"answer": self.own(query), "served": "shared" if known else "alone"}
+
+    def scored(self, query: str) -> Any:
+        """The score is of the answer that was found last."""
+        found = self.desk.kept[self.seen_as()]
+        found.append(self.own(query))
+        time.sleep(0.005)
+        return {"answer": self.own(query), "scores": {"match": round(share(found[-1], query), 2)}}
+
 
 CROWDS = ("popular", "mixed_up", "mixed_stream")
+LOADED = ("pooled", "coalesced", "scored", "last_session")
 DEFECTS = (
     "no_filter", "semantic_cache", "conversation", "by_id", "cache_header", "citations",
     "token_count", "tool_calls", "forbidden", "last_session", "score", "masked", "encoded",

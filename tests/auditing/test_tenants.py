@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import statistics
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from stores import DISPOSABLE, NearestStore, documents
-from tenants import CHANNELS, CROWDS, DEFECTS, NOTHING, Desk, DeskSession, nearest
+from tenants import CHANNELS, CROWDS, DEFECTS, LOADED, NOTHING, Desk, DeskSession, nearest
 
 import leakbound
 from leakbound.auditing import prepare
@@ -94,6 +95,39 @@ def test_what_several_clients_see_together_or_under_load(defect: str, tmp_path: 
     assert not desk.records
     asked = leakbound.plan(many.pop("rows"), system=twin, design="tenants", pairs=40, **many)
     assert asked.model_calls == passed.counts["model_calls"] == twin.asked
+
+
+class Locked(Desk):
+    """A desk in an event loop, whose requests wait for a lock that belongs to the loop."""
+
+    lock: asyncio.Lock | None = None
+
+    def open_tenant(self, tenant: str) -> Any:
+        session = super().open_tenant(tenant)
+
+        async def ask(query: str) -> str:
+            self.lock = self.lock or asyncio.Lock()
+            self.last = tenant
+            async with asyncio.timeout(5), self.lock:
+                await asyncio.sleep(0.002)
+            whose = session.tenant if self.isolated else self.last
+            return nearest(session.texts(whose), query) or NOTHING
+
+        session.ask = ask  # type: ignore[method-assign, assignment]
+        return session
+
+
+@pytest.mark.parametrize(
+    ("kind", "defect"), [*((Desk, one) for one in LOADED), (Locked, "mixed_up")]
+)
+def test_what_shows_under_load_alone(kind: type[Desk], defect: str, tmp_path: Path) -> None:
+    """What more than two requests at once share, whose came first, what has a score, what waits in
+    an event loop, and who opened a session last."""
+    many: dict[str, Any] = {"settings": {"clients": 3}, "controls": 4, "simulations": 0}
+    many["rows"] = documents(200)
+    assert run(kind(defect), tmp_path / "desk", **many).verdict == "violation"
+    passed = run(kind(defect, isolated=True), tmp_path / "twin", **many)
+    assert (passed.verdict, passed.reason) == ("no_violation", None)
 
 
 def test_one_client_is_all_that_other_designs_have(tmp_path: Path) -> None:

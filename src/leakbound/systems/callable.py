@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias, Union, cast, get_args, get_origin, 
 from leakbound._catalogue import entries_of
 from leakbound.errors import LeakboundError, TargetError, UsageError, kind_of
 from leakbound.models.content import join, text_only
+from leakbound.models.http.blocking import run_blocking
 from leakbound.systems.calls import place_of
 from leakbound.systems.protocol import (
     AsyncSession,
@@ -22,7 +23,7 @@ from leakbound.systems.protocol import (
     Session,
     System,
 )
-from leakbound.systems.replies import as_reply, finish, finish_async
+from leakbound.systems.replies import Run, as_reply, finish, finish_async
 from leakbound.tasks import Context, Example, Task
 from leakbound.tasks.example import TextRow
 
@@ -508,8 +509,8 @@ def _require_two_arguments(function: Answerer, name: str) -> None:
 QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
 
 
-def session_of(opened: object, name: str) -> Session:
-    """The session that an opened object stands for."""
+def session_of(opened: object, name: str, run: Run = run_blocking) -> Session:
+    """The session that an opened object stands for; what it awaits is run so."""
     ask: object = getattr(opened, "ask", None)
     later = is_async(ask) or inspect.isgeneratorfunction(ask) if callable(ask) else True
     if not later and callable(getattr(opened, "close", None)):
@@ -523,6 +524,6 @@ def session_of(opened: object, name: str) -> Session:
         )
     close: object = getattr(opened, "close", None)
     return FunctionSession(
-        lambda query: as_reply(finish(call(query)), name),
-        lambda: finish(close()) if callable(close) else None,
+        lambda query: as_reply(finish(call(query), run), name),
+        lambda: finish(close(), run) if callable(close) else None,
     )

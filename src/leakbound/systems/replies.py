@@ -7,13 +7,22 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -313,10 +322,13 @@ def _in_one(pieces: Sequence[object]) -> object:
     return {"text": text, **found} if found else text
 
 
-def finish(answer: object) -> object:
+Run: TypeAlias = Callable[[Coroutine[object, object, object]], object]
+
+
+def finish(answer: object, run: Run = run_blocking) -> object:
     """What a function returned that is not declared as asynchronous, awaited and joined."""
     later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
-    return run_blocking(finish_async(answer)) if later else join_pieces(answer)
+    return run(finish_async(answer)) if later else join_pieces(answer)
 
 
 async def finish_async(answer: object) -> object:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Barrier
 from typing import Any, ClassVar, cast
 
 from leakbound.errors import TargetError
 from leakbound.models.content import Private
+from leakbound.models.http.blocking import LoopThread
 from leakbound.systems.callable import session_of
 from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.planted import Records, settle
@@ -53,9 +54,27 @@ class StagedContext(Private, tuple[Example, ...]):  # the records of a trial
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class _InLoop:
+    thing: Any
+    loop: LoopThread
+
+    def plant(self, record: Example) -> object:
+        return finish(self.thing.plant(record), self.loop.run)
+
+    def remove(self, record_id: str) -> object:
+        return finish(self.thing.remove(record_id), self.loop.run)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class _Opened:
-    thing: Any  # has plant and remove
+    store: _InLoop
     session: Session
+
+
+def _all_of(reply: Reply) -> dict[str, str]:
+    found = {REPLY: reply.text} | dict(reply.channels or {})
+    scores = f"\n{json.dumps(dict(reply.scores))}" if reply.scores else ""
+    return found | {REPLY: found[REPLY] + scores}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,6 +83,8 @@ class StagedSystem:
     application: Any
     name: str = "system"
     calls: CallOptions = CallOptions()
+    # of all that the application awaits: its locks and clients belong to one event loop
+    loop: LoopThread = field(default_factory=partial(LoopThread, "leakbound-tenants"))
 
     def open(self, context: Context) -> Session:
         # Fresh sessions: the owner plants its records and uses them, and closing removes them.
@@ -74,7 +95,7 @@ class StagedSystem:
         self.remove_left()
         with ExitStack() as ending:
             sessions = self._sessions(steps, ending)
-            owner, store = sessions[steps.owner].session, cast(Store, sessions[steps.owner].thing)
+            owner, store = sessions[steps.owner].session, cast(Store, sessions[steps.owner].store)
             removing = ExitStack()  # records are removed once
             removing.push(lambda _, error, __: remove_records(store, planted, caller, error))
             ending.push(removing)
@@ -89,37 +110,50 @@ class StagedSystem:
             asker = self._open(steps.asker, ending) if steps.afresh else sessions[steps.asker]
             ask: Callable[[str], Reply] = asker.session.ask
             if steps.clients > 1 and steps.uses:
-                every = [
-                    [self._open(tenant, ending).session for _ in range(steps.clients)]
-                    for tenant in (steps.owner, steps.asker)
-                ]
-                ask = partial(self._together, every, steps.uses)
+                ask = partial(self._together, self._clients(steps, sessions, ending), steps)
             closing = ending.pop_all()
         return FunctionSession(ask, closing.close)
 
+    def _clients(
+        self, steps: Steps, sessions: dict[int, _Opened], ending: ExitStack
+    ) -> list[list[tuple[int, Session]]]:
+        # Of each tenant one at a time; whose is opened and asks first takes turns.
+        found = [[(tenant, one.session) for tenant, one in sessions.items()]]
+        for turn in range(1, steps.clients):
+            first = (steps.first + turn) % 2
+            pair = [(one, self._open(one, ending).session) for one in (first, 1 - first)]
+            found.append(pair)
+        return found
+
     def _together(
-        self, sessions: Sequence[Sequence[Session]], uses: Sequence[str], question: str
+        self, clients: Sequence[Sequence[tuple[int, Session]]], steps: Steps, question: str
     ) -> Reply:
-        # A client of each tenant asks at the same moment, then the next two. Clients of one tenant
-        # compare their replies, so all of them are one.
-        def ask(session: Session, questions: Sequence[str], start: Barrier) -> list[Reply]:
-            start.wait()
+        # A client of each tenant asks at the same moment, then two of each, then four, so that both
+        # what was asked often and what meets a crowd shows. Clients of one tenant compare their
+        # replies, so all of them are one.
+        def ask(session: Session, questions: Sequence[str]) -> list[Reply]:
             return [as_reply(session.ask(one), self.name) for one in questions]
 
-        replies, start = list[Reply](), Barrier(2)
-        for own, other in zip(*sessions, strict=True):
-            time.sleep(0.0 if self.calls.rate is None else 2 / self.calls.rate)
-            with ThreadPoolExecutor(1) as pool:
-                used = pool.submit(ask, own, uses, start)
-                replies += ask(other, (question,), start)
-                used.result()
-        seen = [replace(x, channels={REPLY: x.text} | dict(x.channels or {})) for x in replies]
+        replies, left = list[Reply](), [*clients]
+        with ThreadPoolExecutor(2 * len(clients)) as pool:
+            while left:
+                many = len(clients) - len(left) + 1
+                group, left = [one for pair in left[:many] for one in pair], left[many:]
+                time.sleep(0.0 if self.calls.rate is None else len(group) / self.calls.rate)
+                told = [
+                    pool.submit(ask, session, (question,) if tenant == steps.asker else steps.uses)
+                    for tenant, session in group
+                ]
+                wait(told)
+                for (tenant, _), one in zip(group, told, strict=True):
+                    replies += one.result() if tenant == steps.asker else one.result()[:0]
+        seen = [replace(one, channels=_all_of(one)) for one in replies]
         return replace(together(seen, Query("-")), text="\n".join(one.text for one in seen))
 
     def _sessions(self, steps: Steps, ending: ExitStack) -> dict[int, _Opened]:
         wanted = sorted({steps.owner, steps.asker}, key=lambda one: one != steps.first)
         found = {at: self._open(at, ending) for at in wanted}
-        if len({id(one.thing) for one in found.values()}) < len(found):
+        if len({id(one.store.thing) for one in found.values()}) < len(found):
             raise TargetError(
                 f"the system {self.name!r} opened one session for both tenants; each tenant needs "
                 "a session of its own."
@@ -127,15 +161,15 @@ class StagedSystem:
         return found
 
     def _open(self, tenant: int, ending: ExitStack) -> _Opened:
-        opened = finish(self.application.open_tenant(TENANTS[tenant]))
+        opened = finish(self.application.open_tenant(TENANTS[tenant]), self.loop.run)
         require_parts(
             opened, ("plant", "remove"),
             f"the system {self.name!r} opened {type(opened).__name__} for a tenant, which has no "
             f"{{}}; {MUST}.",
         )  # fmt: skip
-        session = session_of(opened, self.name)
+        session = session_of(opened, self.name, self.loop.run)
         ending.callback(session.close)
-        return _Opened(opened, session)
+        return _Opened(_InLoop(opened, self.loop), session)
 
     def remove_left(self) -> None:
         # what a process that was killed had planted
@@ -145,7 +179,7 @@ class StagedSystem:
 
             def remover(tenant: str) -> Callable[[str], object]:
                 opened = self._open(TENANTS.index(tenant), ending)
-                return lambda record: finish(opened.thing.remove(record))
+                return opened.store.remove
 
             self.calls.journal.remove_left(self.name, remover)
 
