@@ -74,12 +74,13 @@ def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
     first, _ = run_audit(prepared(model, mechanism=mechanism), tmp_path)
     calls = model.calls
     assert first.stored_on is None
-    assert "Stored outputs" not in summary(first)
+    assert "nothing was asked" not in summary(first)
     second, _ = run_audit(prepared(model, mechanism=mechanism, **WEAK), tmp_path)
     said = (
         f"({second.stored_on}) were used: no model call now; --fresh or another --out asks again."
     )
     assert said in " ".join(summary(second, verbose=True).split())
+    assert f"{second.stored_on}: nothing was asked now; --fresh asks again" in summary(second)
     assert said in page([second])
     assert said in str(second)
     assert "Stored outputs" not in str(first)

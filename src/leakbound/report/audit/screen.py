@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BAR = 20
 ROWS = MOST - 2  # between headline and last line
 # Rows that -v has, in the order in which they leave a full screen; of a violation, its odds stay.
-SPARE = ("", "stored", "then", "noted", "how", "leak μ", "odds", "law", "checked")
+SPARE = ("", "then", "noted", "how", "leak μ", "odds", "law", "checked")
 SPARE_OF_VIOLATION = (*SPARE[:-3], "checked", "law")
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -89,7 +89,8 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
             f"leaks by other rules, or in under {math.ceil(100 * use.share)}% of replies",
         )
     yield "checked", " · ".join(_checks(result, seconds))
-    yield "stored", result.reused.strip()
+    if result.stored_on is not None:
+        yield "stored", f"{result.stored_on}: nothing was asked now; --fresh asks again"
     if result.verdict == "violation":
         found = remedy(result)
         yield "fix", found.change
