@@ -204,7 +204,6 @@ class _Face(ModuleType):
 
     @cached_property
     def _homes(self) -> dict[str, str]:
-        """The module that has each name."""
         loader: Any = self.__spec__ and self.__spec__.loader
         nodes = ast.walk(ast.parse(loader.get_source(self.__name__)))
         imports = (node for node in nodes if isinstance(node, ast.ImportFrom))

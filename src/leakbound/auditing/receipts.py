@@ -160,7 +160,6 @@ def _head(db: sqlite3.Connection, folder: Path, files: dict[str, bytes | None]) 
 
 
 def _commit(folder: Path, made: Commitment | None, files: dict[str, bytes | None]) -> Iterator[str]:
-    """The commitment against what was done."""
     record, manifest = (_parse(files.get(name)) for name in ("record.json", "manifest.json"))
     stated = (record or {}).get("provenance", {})
     stated = stated.get("commitment") if isinstance(stated, dict) else None

@@ -240,7 +240,6 @@ class TrialLog(FixedSize):
 
 
 def _join(parts: list[PairedScores]) -> PairedScores:
-    """Concatenate all parts, in place."""
     if len(parts) > 1:
         member = np.concatenate([part.member for part in parts])
         nonmember = np.concatenate([part.nonmember for part in parts])

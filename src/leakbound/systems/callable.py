@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias, Union, cast, get_args, get_origin, 
 from leakbound._catalogue import entries_of
 from leakbound.errors import LeakboundError, TargetError, UsageError, kind_of
 from leakbound.models.content import join, text_only
-from leakbound.models.http.blocking import run_blocking
+from leakbound.models.http.blocking import Run, run_blocking
 from leakbound.systems.calls import place_of
 from leakbound.systems.protocol import (
     AsyncSession,
@@ -23,7 +23,7 @@ from leakbound.systems.protocol import (
     Session,
     System,
 )
-from leakbound.systems.replies import Run, as_reply, finish, finish_async
+from leakbound.systems.replies import as_reply, finish, finish_async
 from leakbound.tasks import Context, Example, Task
 from leakbound.tasks.example import TextRow
 

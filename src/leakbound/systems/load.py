@@ -275,7 +275,6 @@ def _code_of(opener: object) -> str:
 
 
 def _meant(address: str) -> str:
-    """A hint at a forgotten or misspelt scheme."""
     scheme, _, rest = address.partition(":")
     if scheme.endswith(".py"):
         return f" Did you mean 'python:{scheme}:{rest or 'OBJECT'}'?"

@@ -7,28 +7,19 @@ import json
 import math
 import re
 import time
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterator,
-    Mapping,
-    Sequence,
-    Set,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from leakbound.errors import TargetError
 from leakbound.models.content import whole
-from leakbound.models.http.blocking import run_blocking
+from leakbound.models.http.blocking import Run, run_blocking
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Query
@@ -251,7 +242,6 @@ def _is_drawn(value: object) -> bool:
 
 
 def _is_now(value: object) -> bool:
-    """A clock that shows the present."""
     now = datetime.now(UTC)
     if isinstance(value, int | float):
         present, units = int(now.timestamp()), (1, 10**3, 10**6, 10**9)
@@ -265,7 +255,6 @@ def _is_now(value: object) -> bool:
 
 
 def _has_more(value: object, answer: str) -> bool:
-    """Anything beside the answer."""
     if isinstance(value, dict):
         return any(_has_more(one, answer) for one in value.values())
     if isinstance(value, list):  # an empty one may be of texts in the next reply
@@ -320,9 +309,6 @@ def _in_one(pieces: Sequence[object]) -> object:
     if empty := pieces.count(""):  # which users see as pauses
         found["empty pieces"] = empty
     return {"text": text, **found} if found else text
-
-
-Run: TypeAlias = Callable[[Coroutine[object, object, object]], object]
 
 
 def finish(answer: object, run: Run = run_blocking) -> object:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 from leakbound.errors import TargetError
@@ -54,30 +55,6 @@ class StagedContext(Private, tuple[Example, ...]):  # the records of a trial
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _InLoop:
-    thing: Any
-    loop: LoopThread
-
-    def plant(self, record: Example) -> object:
-        return finish(self.thing.plant(record), self.loop.run)
-
-    def remove(self, record_id: str) -> object:
-        return finish(self.thing.remove(record_id), self.loop.run)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Opened:
-    store: _InLoop
-    session: Session
-
-
-def _all_of(reply: Reply) -> dict[str, str]:
-    found = {REPLY: reply.text} | dict(reply.channels or {})
-    scores = f"\n{json.dumps(dict(reply.scores))}" if reply.scores else ""
-    return found | {REPLY: found[REPLY] + scores}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class StagedSystem:
     stateful: ClassVar[bool] = True  # whatever sessions share is in place while one asks
     application: Any
@@ -95,73 +72,68 @@ class StagedSystem:
         self.remove_left()
         with ExitStack() as ending:
             sessions = self._sessions(steps, ending)
-            owner, store = sessions[steps.owner].session, cast(Store, sessions[steps.owner].store)
+            owner = sessions[steps.owner]
             removing = ExitStack()  # records are removed once
-            removing.push(lambda _, error, __: remove_records(store, planted, caller, error))
+            removing.push(lambda _, error, __: remove_records(owner, planted, caller, error))
             ending.push(removing)
             began = time.monotonic()
             for record in context:
-                caller.call(partial(plant_record, store, record, planted))
+                caller.call(partial(plant_record, owner, record, planted))
             settle(time.monotonic() - began)
             for question in steps.uses:
                 self._use(owner, question, caller)
             if steps.removed:
                 removing.close()
             asker = self._open(steps.asker, ending) if steps.afresh else sessions[steps.asker]
-            ask: Callable[[str], Reply] = asker.session.ask
+            ask: Callable[[str], Reply] = asker.ask
             if steps.clients > 1 and steps.uses:
-                ask = partial(self._together, self._clients(steps, sessions, ending), steps)
+                # whose is opened and asks first takes turns
+                turns = (
+                    replace(steps, first=(steps.first + at) % 2) for at in range(1, steps.clients)
+                )
+                clients = [sessions, *(self._sessions(turn, ending) for turn in turns)]
+                ask = partial(self._together, clients, steps)
             closing = ending.pop_all()
         return FunctionSession(ask, closing.close)
 
-    def _clients(
-        self, steps: Steps, sessions: dict[int, _Opened], ending: ExitStack
-    ) -> list[list[tuple[int, Session]]]:
-        # Of each tenant one at a time; whose is opened and asks first takes turns.
-        found = [[(tenant, one.session) for tenant, one in sessions.items()]]
-        for turn in range(1, steps.clients):
-            first = (steps.first + turn) % 2
-            pair = [(one, self._open(one, ending).session) for one in (first, 1 - first)]
-            found.append(pair)
-        return found
-
-    def _together(
-        self, clients: Sequence[Sequence[tuple[int, Session]]], steps: Steps, question: str
-    ) -> Reply:
+    def _together(self, clients: Sequence[dict[int, Any]], steps: Steps, question: str) -> Reply:
         # A client of each tenant asks at the same moment, then two of each, then four, so that both
         # what was asked often and what meets a crowd shows. Clients of one tenant compare their
         # replies, so all of them are one.
-        def ask(session: Session, questions: Sequence[str]) -> list[Reply]:
-            return [as_reply(session.ask(one), self.name) for one in questions]
+        def ask(opened: Any, questions: Sequence[str]) -> list[Reply]:
+            return [as_reply(opened.ask(one), self.name) for one in questions]
 
         replies, left = list[Reply](), [*clients]
         with ThreadPoolExecutor(2 * len(clients)) as pool:
             while left:
                 many = len(clients) - len(left) + 1
-                group, left = [one for pair in left[:many] for one in pair], left[many:]
+                group, left = [one for pair in left[:many] for one in pair.items()], left[many:]
                 time.sleep(0.0 if self.calls.rate is None else len(group) / self.calls.rate)
                 told = [
-                    pool.submit(ask, session, (question,) if tenant == steps.asker else steps.uses)
-                    for tenant, session in group
+                    pool.submit(ask, one, (question,) if tenant == steps.asker else steps.uses)
+                    for tenant, one in group
                 ]
                 wait(told)
                 for (tenant, _), one in zip(group, told, strict=True):
                     replies += one.result() if tenant == steps.asker else one.result()[:0]
-        seen = [replace(one, channels=_all_of(one)) for one in replies]
-        return replace(together(seen, Query("-")), text="\n".join(one.text for one in seen))
+        for at, reply in enumerate(replies):
+            shown = {REPLY: reply.text} | dict(reply.channels or {})
+            shown[REPLY] += f"\n{json.dumps(dict(reply.scores))}" if reply.scores else ""
+            replies[at] = replace(reply, channels=shown)
+        return replace(together(replies, Query("-")), text="\n".join(one.text for one in replies))
 
-    def _sessions(self, steps: Steps, ending: ExitStack) -> dict[int, _Opened]:
+    def _sessions(self, steps: Steps, ending: ExitStack) -> dict[int, Any]:
         wanted = sorted({steps.owner, steps.asker}, key=lambda one: one != steps.first)
         found = {at: self._open(at, ending) for at in wanted}
-        if len({id(one.store.thing) for one in found.values()}) < len(found):
+        if len({id(one.of) for one in found.values()}) < len(found):
             raise TargetError(
                 f"the system {self.name!r} opened one session for both tenants; each tenant needs "
                 "a session of its own."
             )
         return found
 
-    def _open(self, tenant: int, ending: ExitStack) -> _Opened:
-        opened = finish(self.application.open_tenant(TENANTS[tenant]), self.loop.run)
+    def _open(self, tenant: int, ending: ExitStack) -> Any:
+        opened: Any = finish(self.application.open_tenant(TENANTS[tenant]), self.loop.run)
         require_parts(
             opened, ("plant", "remove"),
             f"the system {self.name!r} opened {type(opened).__name__} for a tenant, which has no "
@@ -169,19 +141,21 @@ class StagedSystem:
         )  # fmt: skip
         session = session_of(opened, self.name, self.loop.run)
         ending.callback(session.close)
-        return _Opened(_InLoop(opened, self.loop), session)
+        return SimpleNamespace(
+            of=opened,
+            ask=session.ask,
+            plant=lambda record: finish(opened.plant(record), self.loop.run),
+            remove=lambda record_id: finish(opened.remove(record_id), self.loop.run),
+        )
 
     def remove_left(self) -> None:
         # what a process that was killed had planted
         if self.calls.journal is None or not self.calls.journal.left():
             return
         with ExitStack() as ending:
-
-            def remover(tenant: str) -> Callable[[str], object]:
-                opened = self._open(TENANTS.index(tenant), ending)
-                return opened.store.remove
-
-            self.calls.journal.remove_left(self.name, remover)
+            self.calls.journal.remove_left(
+                self.name, lambda tenant: self._open(TENANTS.index(tenant), ending).remove
+            )
 
     def _use(self, session: Session, question: str, caller: Caller) -> None:
         # at the pace of the calls that are made after it

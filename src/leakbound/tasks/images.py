@@ -111,7 +111,6 @@ def _decode(found: bytes, place: str) -> Picture:
 
 
 def _plain(file: Picture, place: str) -> Picture:
-    """A still picture in red, green and blue."""
     width, height = file.size
     if width * height > MAX_PIXELS:
         raise _too_large(place, f" of {width:,} x {height:,}")

@@ -116,7 +116,6 @@ def _serve(url: str, names: Sequence[str]) -> str:
 
 
 def _tried(model: str, url: str, endpoint: Endpoint) -> str:
-    """Send one request about a public text."""
     try:
         require_answer(model.removeprefix(OPENAI), endpoint)
     except Unsupported as refused:
@@ -164,7 +163,6 @@ def _body(text: str | None) -> Any:
 
 
 def _describe(found: FoundService, options: ServerOptions) -> str:
-    """The file of an application."""
     slots = "private rows stand at {context}, {rows} or {text}, what the attacker asks at {query}"
     keys: list[tuple[str, object, str]] = [("url", found.url, "")]
     if options.key_env is not None:

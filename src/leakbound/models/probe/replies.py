@@ -105,7 +105,6 @@ def _part(found: JsonValue, name: str) -> JsonValue:
 
 
 def _answer(choice: JsonValue) -> str:
-    """The text as an audit reads it."""
     return parse_generated({"choices": [choice]}).answer
 
 

@@ -171,7 +171,6 @@ def _smooth(z: Floats, step: float, rounded: bool) -> Floats:
 
 
 def _columns(residuals: Floats) -> Floats:
-    """(draws, d), checked."""
     z = residuals[:, None] if residuals.ndim == 1 else residuals
     if z.ndim != 2 or z.shape[0] < FEWEST or z.shape[1] < 1:
         raise UsageError(

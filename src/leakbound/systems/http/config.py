@@ -202,7 +202,6 @@ def _require_safe(config: HttpSystemConfig, file: str) -> None:
 
 
 def _wrong(error: ValidationError) -> str:
-    """The first mistake, and what to do."""
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":

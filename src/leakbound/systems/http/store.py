@@ -144,7 +144,6 @@ class _StoreService:
     async def _each(
         self, work: Callable[[T], Awaitable[None]], things: Sequence[T], until_error: bool
     ) -> list[TargetError]:
-        """Work on several at once; the errors."""
         errors: list[TargetError] = []
         free = asyncio.Semaphore(self._calls.connections or TOGETHER)
 

@@ -233,7 +233,6 @@ def source_rows(
 
 
 def _reader(address: str, file: Path, delimiter: str | None, encoding: str | None) -> Reader:
-    """What reads files of this name."""
     packed = file.suffix.lower() == ".gz"
     ending = (Path(file.stem) if packed else file).suffix.lower()
     if ending in TABLES:

@@ -177,7 +177,6 @@ def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
 
 
 def _require_free(out: Path, force: bool, named: Sources) -> None:
-    """Refuse to overwrite what nobody gave up."""
     is_application = named.url is not None and not named.is_model_server
     for file in (out, system_file(out)) if is_application else (out,):
         if file.exists() and not force:
