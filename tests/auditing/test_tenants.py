@@ -373,7 +373,7 @@ def test_a_budget_may_be_claimed_in_place_of_isolation(tmp_path: Path) -> None:
     assert leaky.verdict == "violation"
 
 
-OWNERS = {"Bearer key-1": "acme", "Bearer key-2": "globex"}
+OWNERS = {"Bearer key-1": "acme", "Bearer key-2": "globex", "Bearer key-3": "globex"}
 
 
 class Cloud(ThreadingHTTPServer):
@@ -387,6 +387,7 @@ class Cloud(ThreadingHTTPServer):
         self.isolated, self.records = isolated, dict[str, tuple[str, str]]()
         self.kept, self.refused = set[tuple[str, str]](), 0
         self.mixed, self.current = False, ""  # whose request it is, of all requests
+        self.asked = Counter[str]()  # by credential
 
     def reply(self, owner: str, method: str, path: str, body: Any) -> tuple[Any, str]:
         if path.startswith("/records"):
@@ -414,7 +415,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(length)) if length else None
-        owner = OWNERS.get(self.headers.get("Authorization", ""))
+        self.server.asked[key := self.headers.get("Authorization", "")] += self.path == "/ask"
+        owner = OWNERS.get(key)
         status, reply, cached = 401, {}, ""
         if owner is not None:
             (reply, cached), status = self.server.reply(owner, self.command, self.path, body), 200
@@ -485,6 +487,30 @@ def test_a_cache_header_over_http_with_two_credentials(
     assert result.verdict == ("no_violation" if cloud.isolated else "violation")
     assert not cloud.records
     assert not [*tmp_path.glob("**/planted.jsonl")]
+
+
+@pytest.mark.parametrize("cloud", [True], indirect=True, ids=["isolated"])
+def test_each_client_of_a_tenant_may_have_a_credential_of_its_own(
+    cloud: Cloud, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cloud.yaml"
+    one = 'globex: {Authorization: "Bearer ${KEY_2}"}'
+    file.write_text(file.read_text().replace(one, """globex:
+    - {Authorization: "Bearer ${KEY_2}"}
+    - {Authorization: "Bearer ${KEY_3}"}"""))  # fmt: skip
+    monkeypatch.setenv("KEY_3", "key-2")
+    with pytest.raises(UsageError, match="have the same credential"):
+        run(service, tmp_path)
+    monkeypatch.setenv("KEY_3", "key-3")
+    many: dict[str, Any] = {"controls": 4, "pairs": 8, "simulations": 0}
+    run(service, tmp_path, settings={"clients": 2}, **many)
+    acme, *globex = (cloud.asked[f"Bearer key-{at}"] for at in (1, 2, 3))
+    assert abs(globex[0] - globex[1]) <= 0.25 * acme
+    assert sum(globex) > acme / 2
+    assert not cloud.records
+    file.write_text(file.read_text().replace("${KEY_3}", "key-3"))
+    with pytest.raises(UsageError, match="holds its secret"):
+        load_system(service)
 
 
 def test_credentials_over_http_are_checked(

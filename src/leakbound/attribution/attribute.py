@@ -374,7 +374,6 @@ def token_model(model: Model) -> TransformersModel:
 
 
 def _readings(meter: _UnitMeter, sampled: bool) -> list[Reading]:
-    """One reading for each distribution of a response."""
     settings, reader, tokens = meter.settings, meter.reader(), meter.tokens
     model, parts, ids = reader.model, reader.parts, reader.response
     length, stride = len(parts.context), settings.stride

@@ -78,7 +78,6 @@ def _texts_of(row: SourceRow, fields: Sequence[str]) -> Iterator[str]:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Texts and numbers, wherever they stand in a value."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
     elif isinstance(value, list | tuple | dict):

@@ -230,7 +230,6 @@ def _contrasts(one: _Run, other: _Run) -> list[Contrast]:
 
 
 def _incomparable(one: _Run, other: _Run) -> str:
-    """Why two runs have no contrast; empty if they have."""
     alike = one.result.same_data(other.result)
     if alike is None:
         return (

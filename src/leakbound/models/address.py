@@ -173,7 +173,6 @@ def require_address(address: str) -> None:
 
 
 def _meant(address: str) -> str:
-    """A hint about what an unknown address may mean."""
     near = difflib.get_close_matches(address, BUNDLED, n=1)
     if near:
         return f"Did you mean {near[0]!r}?"

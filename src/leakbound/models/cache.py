@@ -251,7 +251,6 @@ def _key(file: Path) -> bytes:
 
 
 def _content(fingerprint: str, request: Request[object]) -> bytes:
-    """Everything that determines an answer."""
     if not dataclasses.is_dataclass(request):
         raise TypeError(f"{type(request).__name__} is not a dataclass, so its answers have no key")
     deciding = (field.name for field in dataclasses.fields(request) if field.compare)

@@ -180,7 +180,6 @@ def _require_whole(shards: Sequence[_Shard]) -> None:
 
 
 def _keys(record: SweepRecord) -> Iterator[tuple[str, int]]:
-    """Names of all points, in the order of the grid."""
     usual = int(str(record.base["seed"]))
     for changes in settings_of(record.grid):
         for repeat in range(record.repeats):

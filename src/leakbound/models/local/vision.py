@@ -203,7 +203,6 @@ class VisionModel(TransformersModel):
         return self._with_images(found or (self.texts.first(),), prompt)
 
     def _with_images(self, ids: Ids, prompt: Prompt) -> Ids:
-        """Replace each placeholder by the ids of its image."""
         images = iter(images_in(prompt))
         mark = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
         runs = (self.eye.ids(next(images)) if token == mark else (token,) for token in ids)

@@ -443,7 +443,6 @@ def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
 
 
 def _prompts(probe: EndpointProbe, completed: ScoredText) -> None:
-    """Several prompts in one request; prompts of token ids."""
     fields = {"prompt": [ONE, OTHER], "max_tokens": TOKENS, "temperature": 0.0}
     texts = [parse_completion(choice) for choice in probe.choices("/completions", fields)]
     kept = len(texts) == 2 and texts[0] is not None and texts[0].text == completed.text

@@ -270,7 +270,6 @@ class ServiceCalls:
         return _release(call, served.cut_before(call.payload.get("stop")))
 
     def _refused(self, error: Exception) -> ServiceReply:
-        """The reply to a failure before anything was spent."""
         if isinstance(error, BudgetExhausted):
             return refusal(403, str(error), NO_RETRY)
         if isinstance(error, LeakboundError) and not isinstance(error, StoreError | Interrupted):

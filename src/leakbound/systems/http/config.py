@@ -6,12 +6,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from leakbound.errors import UsageError, reason_of
 from leakbound.models.http.hosts import is_exposed, is_host
@@ -71,6 +72,10 @@ class PlantCall(HttpCall):
     id: str | None = None
 
 
+SEVERAL = BeforeValidator(lambda one: [one] if isinstance(one, dict) else one)
+Credentials = Annotated[list[dict[str, str]], Field(min_length=1), SEVERAL]
+
+
 class HttpSystemConfig(HttpCall):
     """The request that asks, and those around it.
 
@@ -89,7 +94,8 @@ class HttpSystemConfig(HttpCall):
         remove: Removes a record by its id.
         reads_rows: False where nothing has shown that an answer depends on the rows that are sent;
             then an audit never passes for seeing nothing of them.
-        tenants: Headers with the credential of each of two tenants, by its name.
+        tenants: Headers with the credential of each of two tenants, by its name, or a list of such
+            headers: its sessions take turns.
         reply_headers: Headers of the reply that are read beside its answer, such as x-cache.
         insecure: Whether rows and keys may go over plain http to another machine.
     """
@@ -107,7 +113,7 @@ class HttpSystemConfig(HttpCall):
     plant: PlantCall | None = None
     remove: HttpCall | None = None
     reads_rows: bool = True
-    tenants: dict[str, dict[str, str]] = Field({}, repr=False)
+    tenants: dict[str, Credentials] = Field({}, repr=False)
     reply_headers: tuple[str, ...] = ()
     insecure: bool = False
 
@@ -121,8 +127,9 @@ class HttpSystemConfig(HttpCall):
         """Paths of what a reply may have beside its answer and its scores."""
         return {name: getattr(self, name) for name in REPLY_PARTS}
 
-    def of_tenant(self, number: int) -> HttpSystemConfig:
-        own = [*self.tenants.values()][number]
+    def of_tenant(self, number: int, session: int = 0) -> HttpSystemConfig:
+        several = [*self.tenants.values()][number]
+        own = several[session % len(several)]
         return _with_headers(self, lambda call: {**call.headers, **own})
 
     @property
@@ -241,7 +248,7 @@ def _check_tenants(config: HttpSystemConfig, file: str) -> None:
             f"tenants of {file!r} must name two tenants, each with the headers of its credential, "
             "beside plant and remove, which add a record and take it out."
         )
-    for headers in config.tenants.values():
+    for headers in chain.from_iterable(config.tenants.values()):
         _check_secrets(headers, file)
 
 
@@ -309,10 +316,12 @@ def is_plain(text: str) -> bool:
 
 def _with_secrets(config: HttpSystemConfig, file: str) -> HttpSystemConfig:
     filled = _with_headers(config, lambda call: _fill(call.headers, file))
-    tenants = {name: _fill(headers, file) for name, headers in config.tenants.items()}
-    if len(tenants) == 2 and len({frozenset(one.items()) for one in tenants.values()}) == 1:
+    tenants = {name: [_fill(one, file) for one in own] for name, own in config.tenants.items()}
+    every = [frozenset(one.items()) for one in chain.from_iterable(tenants.values())]
+    if len({*every}) < len(every):
         raise UsageError(
-            f"both tenants of {file!r} have the same credential; give each one its own."
+            f"two of the tenants or clients of {file!r} have the same credential; give each one "
+            "its own."
         )
     return filled.model_copy(update={"tenants": tenants})
 

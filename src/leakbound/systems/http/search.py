@@ -440,7 +440,6 @@ class _Search:
         return reply
 
     def _require_open(self, status: int) -> None:
-        """Refuse what no other body would change."""
         told = f"{self.url} answers with HTTP {status}"
         if status in (401, 403):
             must = "the key is not the right one" if self.key else "it wants a key"

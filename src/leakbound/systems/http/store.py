@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
@@ -229,6 +230,7 @@ class HttpStore(PreparedStore):
         self.reads_rows = config.reads_rows
         self._service: _StoreService | None = None
         self._uses = 0  # records and sessions of this object
+        self._opened = Counter[str]()  # sessions of each tenant
 
     def __repr__(self) -> str:
         return f"HttpStore({self._config.shown})"
@@ -309,7 +311,8 @@ class HttpStore(PreparedStore):
 
 class _HttpTenants(HttpStore):
     def open_tenant(self, tenant: str) -> SimpleNamespace:
-        config = self._config.of_tenant(TENANTS.index(tenant))
+        config = self._config.of_tenant(TENANTS.index(tenant), self._opened[tenant])
+        self._opened[tenant] += 1
         calls = self._calls.of_tenant(tenant)
         return open_over(HttpStore(config, self._transport, calls), config.shown)
 

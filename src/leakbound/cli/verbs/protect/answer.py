@@ -111,7 +111,6 @@ def load_private(
 
 
 def _tell_bundled(spec: AuditSpec) -> None:
-    """Say on standard error what is not the user's own."""
     design = spec.design
     rows = design.data is None and design.rows is None and design.task in (None, "help_desk")
     lines = ["the rows are bundled with leakbound; --data FILE names yours."] * rows
