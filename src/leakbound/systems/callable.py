@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias, Union, cast, get_args, get_origin, 
 from leakbound._catalogue import entries_of
 from leakbound.errors import LeakboundError, TargetError, UsageError, kind_of
 from leakbound.models.content import join, text_only
-from leakbound.models.http.blocking import Run, run_blocking
+from leakbound.models.http.blocking import ToEnd, run_blocking
 from leakbound.systems.calls import place_of
 from leakbound.systems.protocol import (
     AsyncSession,
@@ -509,7 +509,7 @@ def _require_two_arguments(function: Answerer, name: str) -> None:
 QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
 
 
-def session_of(opened: object, name: str, run: Run = run_blocking) -> Session:
+def session_of(opened: object, name: str, run: ToEnd = run_blocking) -> Session:
     """The session that an opened object stands for; what it awaits is run so."""
     ask: object = getattr(opened, "ask", None)
     later = is_async(ask) or inspect.isgeneratorfunction(ask) if callable(ask) else True

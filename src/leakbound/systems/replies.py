@@ -19,7 +19,7 @@ import numpy as np
 
 from leakbound.errors import TargetError
 from leakbound.models.content import whole
-from leakbound.models.http.blocking import Run, run_blocking
+from leakbound.models.http.blocking import ToEnd, run_blocking
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Query
@@ -311,7 +311,7 @@ def _in_one(pieces: Sequence[object]) -> object:
     return {"text": text, **found} if found else text
 
 
-def finish(answer: object, run: Run = run_blocking) -> object:
+def finish(answer: object, run: ToEnd = run_blocking) -> object:
     """What a function returned that is not declared as asynchronous, awaited and joined."""
     later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
     return run(finish_async(answer)) if later else join_pieces(answer)

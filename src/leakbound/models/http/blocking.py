@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 Closer = Callable[[], Awaitable[None]]
-Run = Callable[[Coroutine[Any, Any, Any]], Any]  # runs work to its end, such as `run_blocking`
+ToEnd = Callable[[Coroutine[Any, Any, Any]], Any]  # runs work to its end, such as `run_blocking`
 LOG = logging.getLogger("leakbound.models")
 PATIENCE = 5.0  # seconds: cancelled work should end at once, and exiting must not hang
 
