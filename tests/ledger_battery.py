@@ -266,7 +266,7 @@ def test_a_record_stands_once_in_a_context(place: Place) -> None:
 
 def test_a_budget_changes_only_until_the_first_answer(place: Place) -> None:
     old, new = opened(place, 1.0), opened(place, 5.0)
-    with pytest.raises(UsageError, match="was opened with epsilon 1 "):
+    with pytest.raises(UsageError, match="this asks for epsilon 1 "):
         old.spend(["one"], PureDP(0.5))
     new.spend(["one"], PureDP(0.5))
     with pytest.raises(UsageError, match="a budget never changes"):

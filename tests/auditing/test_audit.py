@@ -260,7 +260,7 @@ def test_an_attack_that_sees_nothing_says_so(rows: Context, tmp_path: Path) -> N
     assert record.controls is not None
     assert not record.controls.seen
     assert "othing shows that this attack sees the canary" in record.sentences[0]
-    assert "planted canary not seen" in summary(record)
+    assert "planted record not detected" in summary(record)
 
 
 def test_half_the_noise_is_found(
@@ -454,7 +454,7 @@ def test_labels_are_not_inferred_from_rows_that_are_handed_over(
     if mechanism == "few_shot":
         assert prepare(spec, leaky, rows=rows).inferred
     else:
-        with pytest.raises(UsageError, match="gives a guarantee, and the labels are not named"):
+        with pytest.raises(UsageError, match="gives a guarantee, so its labels have to be public"):
             prepare(spec, leaky, rows=rows)
 
 

@@ -80,7 +80,7 @@ def test_the_verdict_says_what_was_shown_and_what_the_law_asks(tmp_path: Path) -
     result = run(Archive(sound=True), tmp_path / "sound")
     assert result.use is not None
     told = summary(result, verbose=True)
-    assert "where a record had been deleted (40 pairs; each would have shown it" in told
+    assert "where a record had been deleted. The test (40 pairs) would have shown" in told
     assert "claim: ε = 0 at δ = 0 (as if never stored;" in told
     assert "Controls (8 of each): records are seen before they are deleted (p = " in told
     assert "GDPR Article 17 asks for erasure without undue delay" in told

@@ -42,4 +42,4 @@ def test_it_is_said_before_anything_is_spent(tmp_path: Path) -> None:
     assert told[0].exit_code == 0
     assert isinstance(told[1].exception, BudgetExhausted)
     for one in told:
-        assert re.search(r"Expect at most \d+% right answers, even where", one.stderr)
+        assert re.search(r"Expect at most \d+% right answers, even if", one.stderr)

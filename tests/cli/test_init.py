@@ -159,7 +159,7 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
 def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent: str) -> None:
     shown = run("init", "private.csv", f"python:app.py:{name}", "--epsilon", "1").stdout
     assert f"Sent: {sent}\n" in shown
-    assert "shows a canary that stands once" in shown
+    assert "detects a single canary" in shown
     assert ("Read beside the answer, as channels: reply" in shown) == (
         name in ("beside", "kept", "no_but", "nodes")
     )
@@ -181,7 +181,7 @@ def test_a_quote_of_the_row_that_another_question_is_about_is_a_quote() -> None:
 @pytest.mark.parametrize("name", ["total", "handbook"])
 def test_what_answers_by_other_rows_or_other_texts_may_pass(name: str) -> None:
     shown = run("init", "private.csv", f"python:app.py:{name}").stdout
-    assert "no reply shows a canary that stands once" in shown
+    assert "no reply shows a single canary" in shown
     assert "Nothing shows that it answers usual questions" not in shown
     assert "detect_change" not in Path("audit.yaml").read_text()
 
@@ -228,7 +228,7 @@ def test_a_function_that_declares_no_texts_is_refused() -> None:
 def test_a_system_that_answers_two_ordinary_questions_alike_may_answer_an_attack() -> None:
     """As one that retrieves does: it does not know what no document tells."""
     shown = run("init", "private.csv", "python:app.py:ignorant").stdout
-    assert "Tried: recall (coded canary) shows a canary that stands once" in shown
+    assert "Tried: recall (coded canary) detects a single canary" in shown
     assert "answers in free text" in shown
     assert yaml.safe_load(Path("audit.yaml").read_text())["attack"]["query"]["kind"] == "recall"
 
@@ -237,7 +237,7 @@ def test_a_system_that_answers_two_ordinary_questions_alike_may_answer_an_attack
 def test_the_wording_that_shows_a_single_canary_is_written() -> None:
     """An application that only completes what it is given the beginning of."""
     shown = run("init", "private.csv", "python:app.py:completing").stdout
-    assert "Tried: repeat (hex canary) shows a canary that stands once" in shown
+    assert "Tried: repeat (hex canary) detects a single canary" in shown
     written = yaml.safe_load(Path("audit.yaml").read_text())
     assert (written["attack"]["query"]["kind"], written["attack"]["canary"]["kind"]) == (
         "repeat",
@@ -245,10 +245,10 @@ def test_the_wording_that_shows_a_single_canary_is_written() -> None:
     )
     # one that reads its rows for questions alone passed: no attack asked one
     shown = run("init", "private.csv", "python:app.py:questions_only", "--force").stdout
-    assert "Tried: recall (coded canary) shows a canary that stands once" in shown
+    assert "Tried: recall (coded canary) detects a single canary" in shown
     assert run("audit", "--config", "audit.yaml", "--pairs", "12").return_value == 1
     none = run("init", "private.csv", "python:app.py:refuse", "--force").stdout
-    assert "and no reply shows a canary that stands once" in none
+    assert "and no reply shows a single canary" in none
 
 
 @pytest.mark.slow

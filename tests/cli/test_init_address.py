@@ -198,7 +198,7 @@ def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
         assert "Written: audit.yaml and audit-system.yaml" in done.stdout
         guesses = [one for one in service.bodies if CANARY not in str(one)]
         assert f"found with {len(guesses)} requests about made-up rows" in done.stdout
-        assert "Tried: membership (hex canary) shows a canary that stands once" in done.stdout
+        assert "Tried: membership (hex canary) detects a single canary" in done.stdout
         sent = len(service.bodies) - len(guesses)  # rows were sent only at the end
         assert sent == 2 + 2 * TRIED
         assert all(CANARY in str(one) for one in service.bodies[-sent:])
@@ -523,7 +523,7 @@ def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
     with application(answer) as (_, url):
         done = run("init", "private.csv", url, "--epsilon", "1")
         assert "Read beside the answer, as channels: reply" in done.stdout
-        assert "shows a canary that stands once" in done.stdout
+        assert "detects a single canary" in done.stdout
         written = yaml.safe_load(Path("audit-system.yaml").read_text())
         assert written["channels"] == {"reply": ""}
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")

@@ -87,7 +87,7 @@ READ: list[tuple[str, str]] = [
     ("open.csv", "cannot be read as CSV (unexpected end of data); check its quotes."),
     ("one-label.jsonl", "all rows have the same label"),
     ("alike.jsonl", "all rows have the same label"),
-    ("few.jsonl", "4 examples a context and one held-out row need 5 rows, and the data has 2"),
+    ("few.jsonl", "4 examples per context and one held-out row need 5 rows; the data has 2"),
     ("spaces.jsonl", "line 41 of 'spaces.jsonl' has an empty field 'text'; drop the row or fill"),
     ("mixed.jsonl", "has rows whose usual fields differ; all rows must have the same ones"),
     ("half.jsonl", "has half a character (a lone surrogate) in the field 'text'; write the text"),
@@ -131,7 +131,7 @@ FIELDS: list[tuple[tuple[str, ...], str]] = [
     (("--canary", "false_fact:file=empty.jsonl"), "holds no sentence; write one"),
     (("--canary", "false_fact:file=folder"), "cannot be read (is a directory)"),
     (("--canary", "patchwork"), "the canary patchwork is an image, and the rows hold texts"),
-    (("--mechanism", "zero_shot"), "zero_shot gives a guarantee, and the labels are not named"),
+    (("--mechanism", "zero_shot"), "zero_shot gives a guarantee, so its labels have to be public"),
 ]  # fmt: skip
 
 
@@ -182,7 +182,7 @@ TOO_LONG: list[tuple[tuple[str, ...], int, str]] = [
     (("long.csv",), 4, WINDOW),
     (("rows.jsonl", "--canary", "hex:digits=5000"), 4, WINDOW),
     (("rows.jsonl", "--canary", "unigram:length=5000"), 2, "different words, and"),
-    (("rows.jsonl", "--shots", "40"), 2, "40 examples a context and one held-out row need 41 rows"),
+    (("rows.jsonl", "--shots", "40"), 2, "40 examples per context and one held-out row need 41"),
 ]
 
 

@@ -89,9 +89,9 @@ def test_odds_and_remedy_are_those_of_the_claim(leaky: leakbound.AuditResult) ->
         return " ".join(summary(made).split())
 
     none = leaky.guarantee
-    assert "the claim allows × 2.72" in said(1.0, none)
-    assert "the claim allows more than a million" in said(20.0, none)
-    assert "let no row change a reply" in said(1.0, none)
+    assert "claim allows × 2.72" in said(1.0, none)
+    assert "claim allows more than a million" in said(20.0, none)
+    assert "let no single row change a reply" in said(1.0, none)
     kept, broken = (none.model_copy(update={"epsilon": one}) for one in (8.0, 1.5))
     assert "strengthen its guarantee of ε = 8, or claim no more" in said(1.0, kept)
     assert "its guarantee is broken" in said(1.0, broken)
@@ -171,7 +171,7 @@ def test_the_sentences_say_what_the_bound_is_about(
 
 def test_no_leakage_shown_is_no_safety_shown(tmp_path: Path) -> None:
     silent = leakbound.audit(ROWS, system=lambda context, query: "no", pairs=10, out=tmp_path)
-    assert "does not show that there is none" in odds_sentence(silent)
+    assert "do not prove that there is none" in odds_sentence(silent)
     assert "of 20 trials" in attacker_sentence(silent)
 
 

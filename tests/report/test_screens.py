@@ -104,7 +104,7 @@ def test_the_gravest_run_of_a_gate_is_first_with_what_was_allowed() -> None:
     lines = SCREENS["gate, all"]().splitlines()
     worst = max(RUNS, key=lambda one: (one.verdict == "violation", one.bound.epsilon or 0.0))
     assert f"limit 0.5   {worst.name}" in lines[1]
-    assert "the limit allows × 1.65" in SCREENS["gate, all"]()
+    assert "limit allows × 1.65" in SCREENS["gate, all"]()
     assert [line[3:20].strip() for line in lines[1:3]] == ["violation", "violation"]
 
 

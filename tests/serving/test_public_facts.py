@@ -27,7 +27,7 @@ SECRET = "the patient is Ada Quince"
 LABELS = ("urgent", "other")
 ROWS = [(f"message {i}", LABELS[i % 2]) for i in range(40)]
 ONE_ODD_ROW = [*ROWS[:-1], ("message 39", SECRET)]
-UNNAMED = "report_noisy_max gives a guarantee, and the labels are not named"
+UNNAMED = "report_noisy_max gives a guarantee, so its labels have to be public"
 MAIL = Task("mail", LABELS)
 
 

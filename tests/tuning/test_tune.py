@@ -257,7 +257,7 @@ def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> No
         }
     )
     inferred = make_spec({**spec.flat(), "labels": None})
-    with pytest.raises(UsageError, match="gives a guarantee, and the labels are not named"):
+    with pytest.raises(UsageError, match="gives a guarantee, so its labels have to be public"):
         tuned(rows, tmp_path, target, "none", spec=inferred, start=GOOD)
     found = tuned(rows, tmp_path, target, "none", spec=spec, start=GOOD, max_calls=8 * 6)
     assert found.calls == target.calls == 8 * 6

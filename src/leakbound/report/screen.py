@@ -58,8 +58,8 @@ def leak_rows(
     if (epsilon or 0.0) > 0:
         odds, most = odds_beside(epsilon, limit)
         factor = odds if odds == "a million" else f"× {odds}"
-        said = f"{factor} or more; the {what} allows {most}"
-        yield "odds", f"a record was used: {said}" if len(said) <= 40 else said
+        said = f"{factor} or more; {what} allows {most}"
+        yield "odds", f"that a record was used: {said}" if len(said) <= 36 else said
 
 
 def _head(text: str, code: int | None, width: int) -> str:

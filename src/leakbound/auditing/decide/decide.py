@@ -60,10 +60,10 @@ UNASKED = (
     "rows, and take that line out (docs/systems.md)."
 )
 FULL = (
-    "A context full of canaries was not seen either: check that the system takes such questions, "
+    "A context full of canaries was not seen either: check that the system takes such questions "
     "and answers them from the rows that it is given, and from no others."
 )
-UNSTORED = ", and a word in the middle of a long reply may be missed (--store-text all reads it)"
+UNSTORED = ". A word in the middle of a long reply may be missed (--store-text all reads it)"
 BESIDE = (
     "Beside an answer, ids, names of models, durations and the present time were not read "
     "(--channels all reads them), nor scores (--access white_box) or headers of a service."
@@ -105,15 +105,15 @@ class ContextUse:
     @property
     def limit(self) -> str:
         where = "with a single canary in the context"
-        of = f"{self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack"
+        who = f"Each of {len(self.attacks)} kinds of attack ({self.pairs} pairs of contexts in all)"
         if (staged := STAGED.get(self.layout)) is not None:
-            where, of = staged.there, f"{self.pairs} pairs"
+            where, who = staged.there, f"The test ({self.pairs} pairs)"
         return (
             f"no reading of {self.read} changed its rate by "
-            f"{math.ceil(100 * self.change) / 100:g} or more {where} ({of}; each would "
-            "have shown it with probability 0.9). A leak in fewer than "
-            f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way (by "
-            "a rule that no reading follows), would not have been seen"
+            f"{math.ceil(100 * self.change) / 100:g} or more {where}. {who} would have shown this "
+            "with probability 0.9. A leak in fewer than "
+            f"{math.ceil(100 * self.share)}% of the replies would not have been seen, nor one in "
+            "every reply by a rule that no reading follows"
             f"{'' if self.whole else UNSTORED}."
         )
 

@@ -56,7 +56,7 @@ class ControlCheck:
 
     @property
     def seen_once(self) -> bool:
-        """Whether the attack saw a canary that stands once."""
+        """Whether the attack detected a single canary."""
         return self.exempt or (self.single is not None and self.single <= LEVEL)
 
     @property

@@ -138,9 +138,9 @@ def require_public(task: Task | None, mechanism: Mechanism) -> None:
     guaranteed = mechanism.needs and not isinstance(mechanism.guarantee, NonPrivate)
     if task is None and guaranteed:
         raise UsageError(
-            f"{mechanism.name} gives a guarantee, and the labels are not named: taken from the "
-            "private rows they would stand in every prompt and might be released as they are. Name "
-            "them (--labels work,home), or the task (--task generation, or one by name)."
+            f"{mechanism.name} gives a guarantee, so its labels have to be public. Labels taken "
+            "from the private rows would be in every prompt and might be released. Name public "
+            "ones (--labels work,home), or the task (--task generation, or one by name)."
         )
 
 
@@ -161,8 +161,8 @@ def _unknown_labels(name: str | None, task: Task) -> str:
     if name in (None, "classification"):
         return (
             f"some rows have a label that is none of those given with --labels ({known}), which "
-            "must name every label of the data, spelled alike; name the others too, or leave their "
-            "rows out."
+            "must name every label of the data, spelled the same; name the others too, or leave "
+            "their rows out."
         )
     return (
         f"some rows have a label that the task {name} does not know; its labels are {known}. Leave "

@@ -332,7 +332,7 @@ def odds_sentence(result: AuditRecord) -> str:
     """What the bound means for the person whose record it is."""
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
-        return "The trials bound no leak; this does not show that there is none."
+        return "The trials prove no leak; they do not prove that there is none."
     where = "in the store" if "builds" in result.counts else "in the context"
     where = where if (staged := steps_of(result)) is None else staged.whose
     return (

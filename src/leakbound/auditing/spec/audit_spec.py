@@ -121,7 +121,7 @@ class Decision(FrozenSpec):
     epsilon: float = Field(
         default=1.0,
         gt=0,
-        description="epsilon of one answer: the claim, and what a noisy mechanism is calibrated to",
+        description="the claim: how much one answer may leak; calibrates a noisy mechanism too",
     )
     delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of that epsilon")
     confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence: of every bound")

@@ -116,7 +116,7 @@ class Design(FrozenSpec):
     data: str | None = Field(
         default=None,
         description="private rows: a .jsonl, .json, .csv, .tsv or .parquet file, a folder of "
-        "images, or hf:<id or folder>[:split]; none: the bundled help-desk task",
+        "images, or hf:<id or folder>[:split] [default: the bundled help-desk task]",
     )
     rows: Any = Field(  # never dumped: a result must not hold them
         default=None,
@@ -156,8 +156,8 @@ class Design(FrozenSpec):
     )
     labels: str | tuple[str, ...] | None = Field(
         default=None,
-        description="public labels, such as work,home; none: those of the task,"
-        " or of the rows where the mechanism gives no guarantee",
+        description="public labels, such as work,home [default: those of the "
+        "task, or of the rows if the mechanism gives no guarantee]",
     )
     system_message: Literal["instruction", "examples"] | None = Field(
         default=None,

@@ -43,7 +43,7 @@ class Sources:
         for name in map(_whole, names):
             kind = _kind(name)
             if kind in found:
-                hint = "" if kind != "data" else ", and a function as FILE.py:NAME"
+                hint = "" if kind != "data" else ", a function as FILE.py:NAME, a model as hf/NAME"
                 raise UsageError(
                     f"{found[kind]!r} and {name!r} are both read as {NAMES[kind]}; name one{hint}."
                 )

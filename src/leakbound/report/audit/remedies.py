@@ -45,7 +45,7 @@ CHANGES = (
      "--fresh"),
     ("texts", "application", "", "let no reply repeat a row, or use leakbound answer",
      "--fresh"),
-    ("", "application", "", "let no row change a reply, or use leakbound answer", "--fresh"),
+    ("", "application", "", "let no single row change a reply, or use leakbound answer", "--fresh"),
     ("texts", "model", "", f"{PRIVATELY} or show no private rows", "--mechanism keyword_mean"),
     ("", "model", "prompt_defense", f"{PRIVATELY}; no prompt bounds a leak",
      "--mechanism report_noisy_max"),

@@ -55,7 +55,7 @@ def summary(
         longer = sum(row in STEPS and len(text) > WIDTH - NAMES for row, text in rows)
         rows = rows if len(rows) + longer <= ROWS else [one for one in rows if one[0] != name]
     untried = number_of(sum(not one.tried for one in attack_classes(result)), "kind")
-    last = "No proof that nothing leaks"
+    last = "Not a proof of safety"
     if result.verdict == "no_violation":
         last = "Another attack might find a violation"
     elif (result.bound.epsilon or 0.0) > 0:
@@ -114,7 +114,7 @@ def _attacker(result: AuditResult) -> Iterator[tuple[str, str]]:
     elif read.compares:
         by = f" pairs, by {read.words}"
     elif bound.of == "distribution":
-        by = " by its score; the bound is of votes"
+        by = " by its score; ε is read from the votes"
     text, guessing = f"{read.right} of {read.guesses}{by}", f"(guessing: {luck})"
     room = min(BAR, WIDTH - NAMES - len(text) - len(guessing) - 5)
     bar = f"   {_bar(read.right / read.guesses, room)} " if room >= BAR // 4 else ""
@@ -139,7 +139,7 @@ def _why(result: AuditResult) -> str:
     if use is not None:
         least = math.ceil(100 * use.change) / 100
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
-        return f"{kind}no rate of a reading changed by {least:g} or more"
+        return f"{kind}no change in {least:.0%} or more of replies"
     return sentence(first)
 
 
@@ -152,9 +152,9 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
         seen = (controls.seen, controls.seen_once)[: len(staged.controls)]
         yield staged.checked[not all(seen)]
     elif controls is not None and (controls.seen_once or (above and not rarely)):
-        yield "one planted copy seen"
+        yield "one planted record detected"
     elif controls is not None and controls.p_value is not None:
-        yield "only full contexts seen" if controls.seen else "planted canary not seen"
+        yield "only many copies detected" if controls.seen else "planted record not detected"
     if "builds" in counts:
         yield f"{counts['canaries']} canaries in one run"
     else:

@@ -100,7 +100,7 @@ def comparison_screen(found: Comparison, *, code: int, width: int = COLUMNS) -> 
     odds, allowed = odds_beside(ranked[0].epsilon, ranked[0].claim)
     rows.append(("odds", f"{ranked[0].letter}: × {odds} or more; its claim allows {allowed}"))
     answer = _answer(found) if found.contrasts else f"not compared: {found.not_compared[0]}"
-    rows += [("difference", answer), ("next", "leakbound gate … --max-epsilon, which decides")]
+    rows += [("difference", answer), ("next", "leakbound gate … --max-epsilon, to decide")]
     more = len(found.runs) - RUNS
     others = f", {more} more runs" if more > 0 else ""
     last = f"Rates, settings{others} and what this does not show: -v"

@@ -169,7 +169,7 @@ RULE_HEAD = ("Rule", "This run", "Limit", "Holds")
 LAST = {
     "violation": "A lower bound decides",
     "inconclusive": "A run that could show nothing does not pass",
-    "passed": "No proof that nothing leaks",
+    "passed": "Not a proof of safety",
 }
 
 

@@ -48,8 +48,8 @@ def influence_screen(
     top = "nothing in particular: leave-one-out hides texts that stand twice"
     rows = [
         ("answer", f"“{' '.join(reading.text.split())}” ({how})"),
-        ("whole context", f"influence {influence:.3f} nats; odds of its use × {odds} or more"),
-        ("most", top if hides_copies(reading, grid) else "; ".join(found)),
+        ("whole context", f"influence {influence:.3f} nats; odds of being used × {odds} or more"),
+        ("top spans", top if hides_copies(reading, grid) else "; ".join(found)),
     ]
     if limit is not None:
         numbers = f"{limit.name}: {limit.share:.0%}; allowed {limit.max_share:.0%}"

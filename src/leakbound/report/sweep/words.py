@@ -169,7 +169,7 @@ def sweep_screen(
     rows += [(verdict_text(one.cause), one.reason) for one in record.missing[:1]]
     rows += [("report", str(page))]
     name = f"   {systems_words(subjects)}" if subjects else ""
-    last = "Each bound holds by itself. All points, and how far all hold together: -v"
+    last = "Each bound holds on its own, not all at once. More: -v"
     return lay_out(f"{sign} SWEEP{name}", rows, last, code=code, width=width)
 
 

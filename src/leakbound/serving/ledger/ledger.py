@@ -406,7 +406,7 @@ class Ledger:
         if (epsilon, delta) != (self.epsilon, self.delta):
             raise UsageError(
                 f"the ledger {self.address!r} has a budget of epsilon {epsilon:g} at delta "
-                f"{delta:g}, and was opened with epsilon {self.epsilon:g} at delta {self.delta:g}; "
+                f"{delta:g}, and this asks for epsilon {self.epsilon:g} at delta {self.delta:g}; "
                 "once spent from, a budget never changes. Use its own (--budget "
                 f"{epsilon:g}, --delta {delta:g}), or another ledger (--ledger)."
             )

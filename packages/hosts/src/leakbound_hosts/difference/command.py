@@ -63,7 +63,7 @@ def command(
 
     One metric of 0 and 1 is decided by an exact test of all samples (McNemar's, Fisher's). With
     --look-often, and for other scores or several metrics, an e-value decides, which holds after
-    any number of samples. Ends with 0 if no difference was shown, 1 if one is real.
+    any number of samples. Exits with 0 if no difference was shown, 1 if one is real.
     """
     one, other = (columns_of(file, id_field, metrics) for file in (first, second))
     found = list[Difference]()

@@ -19,15 +19,15 @@ LOOPBACK = "127.0.0.1"
 
 
 @cli_command("runs", "runs --out site")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(True, path_type=Path))
 @option("--port", "port on this machine; 0: a free one", click.IntRange(0, 65535), 0)
-@option("--out", "folder to write into: the same pages, in place of a server", PATH)
+@option("--out", "folder to write the same pages into, instead of serving them", PATH)
 def command(runs: tuple[Path, ...], port: int, out: Path | None) -> int:
     """Show finished RUNS (folders, or folders of runs) on one page: a list with a filter, bounds
     from run to run, the report of each, and each beside the run before it.
 
     The page is served on this machine alone, under an address that nobody can guess, and changes
-    nothing. It is read anew at each visit. Ctrl-C ends it.
+    nothing. It reads the runs again at each visit. Ctrl-C ends it.
     """
     if out is not None:
         view = View(runs, ".html")

@@ -46,8 +46,8 @@ METRICS: dict[str, tuple[str, Callable[[WatchEntry], float]]] = {
 @option("--runs-a-year", "planned runs of a year", COUNT, 365)
 @option("--alarms", "probability of a false alarm in a year", RealRange(0, 1, min_open=True,
         max_open=True), 0.05)  # fmt: skip
-@option("--accept", "accept the last run: an alarm ends, and changes count from here", bool)
-@option("--prometheus", "write the state as text for the collector of a node", PATH, metavar="FILE")
+@option("--accept", "accept the last run: end the alarm, and count changes from here", bool)
+@option("--prometheus", "write the state as metrics for Prometheus", PATH, metavar="FILE")
 @rate_option
 @endpoint_options
 @local_options
@@ -56,12 +56,12 @@ def command(
     prometheus: Path | None, rate: float | None, disposable_store: bool, endpoint: Endpoint,
     local: Local,
 ) -> int:  # fmt: skip
-    """Audit once more by CONFIG (a file of `leakbound init`), and decide over all runs of a year.
+    """Run the audit of CONFIG (a file of `leakbound init`) again, and decide over a year of runs.
 
-    Run it from cron or a timer. Each run asks fresh pairs, and its e-value multiplies those of the
-    runs before it. Ends with 0 if there is no alarm, 1 if there is one, 3 if this run could see
-    nothing, and 4 if the target is down, which costs nothing of the alarm budget. An alarm stays
-    until --accept.
+    Run it from cron or a timer. Each run uses fresh pairs, and its e-value is multiplied with those
+    of earlier runs. Exits with 0 if there is no alarm, 1 if there is one, 3 if this run could see
+    nothing, and 4 if the target is down, which uses none of the alarm budget. An alarm stays until
+    --accept.
     """
     base = AuditSpec() if accept else spec_from(config, (), {})
     make_folder(state.parent, "--state")
@@ -124,9 +124,9 @@ def _lines(last: WatchEntry, kept: WatchState, changed: tuple[str, ...]) -> list
     mark = "✗ ALARM" if last.alarm else "✓ NO ALARM"
     e_value, level = math.exp(min(last.log_standing, 700)), math.exp(last.level)
     lines = [
-        f" {mark}   run {last.number}, {last.tested}",
-        f"   standing test    {e_value:.3g} of {level:.3g} (a false alarm a year: at most "
-        f"{1 / level:.3g})",
+        f"{mark}   run {last.number}, {last.tested}",
+        f"   all runs         e-value {e_value:.3g}; alarm at {level:.3g} (false alarms in a year: "
+        f"at most {1 / level:.3g})",
         f"   this run         e-value {math.exp(min(last.log_e, 700)):.3g}, "
         f"ε ≥ {last.epsilon:.2f}, {last.verdict.replace('_', ' ')}",
     ]
@@ -134,7 +134,7 @@ def _lines(last: WatchEntry, kept: WatchState, changed: tuple[str, ...]) -> list
         since = kept.accepted.number if kept.accepted else 1
         lines.append(f"   changed          {', '.join(changed)}, since run {since}")
     if last.alarm:
-        lines.append("   next             mend the leak, then: leakbound watch … --accept")
+        lines.append("   next             fix the leak, then: leakbound watch … --accept")
     elif last.blind:
         lines.append(f"   this run saw nothing: {str(last.reason).replace('_', ' ')}")
     return lines

@@ -14,7 +14,7 @@ from leakbound_lab.planted import passes, selftest
 def command(seed: int) -> int:
     """Audit broken mechanisms and auditors that are known from public code, beside correct ones.
 
-    Ends with 0 if every defect is found and at most 5 % of the audits of correct references are
+    Exits with 0 if every defect is found and at most 5 % of the audits of correct references are
     false alarms, else with 1.
     """
     rows = []

@@ -96,15 +96,15 @@ def command(
     response: str | None, out: Path, redact: bool, endpoint: Endpoint, local: Local,
     ray: str | None, workers: int | None, **flags: Any,
 ) -> int:  # fmt: skip
-    """Measure how each span of a context moved each token of a response, and write heat map, table
-    and arrays.
+    """Measure how each span of a context moved each token of a response, and write a heat map, a
+    table and arrays.
 
     Writes influence.html, .json, .csv and .npz, readable by their owner only: they hold the context
     (see --redact). Several models share one page, and each has a folder for the rest. An
     interrupted run over many contexts keeps those that are finished.
 
-    With --max-share, ends with 0 (no source has a larger share of the influence on an answer), 1
-    (one has) or 3 (that cannot be said).
+    With --max-share, exits with 0 (no source has a larger share of the influence on an answer), 1
+    (a source has) or 3 (undecided).
     """
     apply_preset(flags)
     cases = _cases(files, text, question, response)

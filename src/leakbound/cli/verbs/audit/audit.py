@@ -54,12 +54,11 @@ def command(
     collecting: CollectOptions, fresh: bool, debug: bool, endpoint: Endpoint, local: Local,
     **flags: object,
 ) -> int:  # fmt: skip
-    """Audit one system: paired trials with and without a canary, a bound, a verdict on the claim.
+    """Audit one system with and without a planted record (a canary): a lower bound and a verdict.
 
     ROWS is a file of rows (as --data), SYSTEM an object such as app.py:answer or app.rag:answer (as
-    --system), MODEL an address (as --model). Without ROWS the bundled help-desk task is used. Ends
-    with 0 (no violation), 1 (violation) or 3 (inconclusive); with 0 after a shard, which has no
-    verdict.
+    --system), MODEL an address (as --model). Without ROWS the bundled help-desk task is used. Exits
+    with 0 (no violation, or a shard, which has no verdict), 1 (violation) or 3 (inconclusive).
     """
     from leakbound.auditing import prepare, run_audit  # here and below: what help does not need
     from leakbound.auditing.prepare.build import open_models

@@ -44,7 +44,7 @@ def command(
     """Test whether logged outputs disclose the rows that an application was shown.
 
     Rows like them that it was never shown are the comparison: both kinds must come from one source,
-    divided at random. No model is asked. Ends with 0 (no disclosure shown), 1 (disclosure) or 3
+    divided at random. No model is asked. Exits with 0 (no disclosure shown), 1 (disclosure) or 3
     (inconclusive: too few rows to show any). Rows are named by their numbers.
     """
     found = audit_logs(

@@ -192,7 +192,7 @@ def plan_screen(
     cost = "price unknown" if p.cost is None else _cost(p.cost)
     costs = f"{number_of(p.model_calls, 'call')} · {p.pairs:,} {things} · {cost}"
     if p.others is not None:
-        costs += f" · up to {number_of(p.others.model_calls, 'call')} more if it sees no canary"
+        costs += f" · up to {number_of(p.others.model_calls, 'call')} more if no canary is detected"
     rows = [("costs", costs), ("can show", shown), ("next", f"leakbound {step}")]
     rows += [("also", one) for one in warnings]
     headline = f"{SIGNS['' if enough else 'inconclusive']} PLAN   {systems_words([subject])}"

@@ -90,7 +90,7 @@ def command(
     columns score and member, or two with the column score, that of the members first; or the folder
     of a finished audit, whose trials are scored again from what is stored.
 
-    Without a claim it ends with 0. With --epsilon or --claim, one bound decides as in an audit: 0,
+    Without a claim it exits with 0. With --epsilon or --claim, one bound decides as in an audit: 0,
     no violation; 1, a violation; 3, inconclusive. No model is asked.
     """
     if len(files) > 2:

@@ -35,10 +35,10 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
     settings in which they differ; or two sweeps, point by point; or two folders of influence.
 
-    Where the same attack was run on two systems over contexts of the same design, an interval for
-    the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
-    runs found; `gate` decides. Ends with 2 if one was edited or cannot be read, and with 3 if a
-    named run is unfinished, or fewer than two are finished.
+    If the same attack was run on two systems over contexts of the same design, an interval shows
+    whether its success rates differ by more than noise. Exits with 0 whatever the runs found, since
+    `gate` decides; with 2 if a run was edited or cannot be read; and with 3 if a named run is
+    unfinished, or fewer than two are finished.
     """
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):

@@ -29,15 +29,15 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     "minimum power: the probability of rejecting a claim that is false by --factor",
     float,
 )
-@option("--factor", "how many times the claim the system of --min-power leaks", float, 2.0)
+@option("--factor", "of --min-power: assumed leak, as a multiple of the claim", float, 2.0)
 @option(
     "--accuracy",
-    "where random guessing is claimed: how often the attack of --min-power is right",
+    "of --min-power, if the claim is random guessing: how often the attack is right",
     float,
 )
 @option("--require", "verdict that each run must have", click.Choice(["no_violation"]))
 @option("--max-delta", "largest delta of a claim that passes", float, MAX_DELTA)
-@option("--html", "HTML page to write: each rule, with what each run has", FILE)
+@option("--html", "HTML page to write: each rule, its value and its limit", FILE)
 @option("--junit", "JUnit XML file to write", FILE, name="target")
 @option("--sarif", "SARIF 2.1.0 file to write, for code scanning", FILE, name="sarif_file")
 def command(
@@ -48,9 +48,9 @@ def command(
     """Pass or fail finished runs (folders, folders of runs, or record.json files), with a one-line
     reason for each.
 
-    Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
+    Lower bounds decide, never point estimates. Exits with 0 (all pass), 1 (a violation, or a bound
     above --max-epsilon), 2 (a run was edited or cannot be read) or 3 (a run is unfinished, or could
-    not have rejected enough to support the gate). No model is asked.
+    not have failed this gate). Makes no model calls.
     """
     files = {"--junit": target, "--sarif": sarif_file, "--html": html}
     for (flag, one), (other, file) in combinations(files.items(), 2):

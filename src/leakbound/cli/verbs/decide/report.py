@@ -27,7 +27,7 @@ def command(runs: tuple[Path, ...], html: Path | None, figures: tuple[str, ...])
     """Write one HTML page of finished runs (their folders, a folder that holds them, or
     record.json files) or of one sweep (its folder), and print it in short.
 
-    Unfinished runs are named and left out. Ends with 3 if one was named itself, or none is
+    Unfinished runs are named and left out. Exits with 3 if one was named itself, or none is
     finished, and with 2 if one was edited or cannot be read, which is left out too.
     """
     if (runs[0] / FILE).is_file():

@@ -33,10 +33,10 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
     """Compute every digest of finished RUNS again (folders, or folders of runs), and their bounds
     from the stored trials.
 
-    No model is asked or loaded. Ends with 0 if every finished run is as its audit wrote it, and
+    No model is asked or loaded. Exits with 0 if every finished run is as its audit wrote it, and
     with 1 if something was edited or removed; with 3 if a named run is unfinished, or none is
-    finished. Beside a `left-out-rows.json`, which holds the labels of rows
-    that may not be passed on, no rows are read, and it ends with 2 where bounds cannot be computed.
+    finished. Beside a `left-out-rows.json`, which holds the labels of rows that may not be passed
+    on, no rows are read, and it exits with 2 where bounds cannot be computed.
     Whoever owns a run can rebuild its digests: against that, keep the commitment and the anchor of
     the run elsewhere, and give them with --anchor.
     """

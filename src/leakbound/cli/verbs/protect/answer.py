@@ -43,7 +43,7 @@ ANSWER_KEYS = {
 DEFAULTS = {"mechanism": {"kind": "product_of_experts"}}  # it has a guarantee for every task
 MEANINGS = {
     "mechanism": "how answers are made from the context [default: product_of_experts]",
-    "epsilon": "epsilon of one answer: what a noisy mechanism is calibrated to [default: 1.0]",
+    "epsilon": "privacy cost of one answer, which sets the noise [default: 1.0]",
     "delta": "delta of that epsilon, and of the budget [default: 1e-05]",
     "seed": "seed of random choices: of the bundled rows alone, not of answers [default: 0]",
     "shots": "rows in a context: the first N [default: all rows]",
@@ -54,7 +54,7 @@ LITTLE = 0.25  # of the way from guessing to certainty: answers hardly depend on
 BUDGET_OPTIONS = together(
     option(
         "--budget",
-        "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]",
+        "total epsilon of all answers at delta, or inf [default: --epsilon: one answer]",
         float,
     ),
     option(
@@ -181,11 +181,11 @@ def command(
     longest_query: int, reply_after: str | None, longest_row: int | None, query: str,
     endpoint: Endpoint, local: Local, accounts: Accounts, **flags: object,
 ) -> int:  # fmt: skip
-    """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
-    error.
+    """Answer QUERY from the private rows. The answer goes to standard output, what was spent to
+    standard error.
 
-    The ledger is paid before the model is asked, so a crash loses budget and never privacy. Ends
-    with 5, and releases nothing, when the budget is exhausted. Each record has one budget,
+    The ledger is charged before the model is called, so a crash can lose budget, but never privacy.
+    If the budget is exhausted, exits with 5 and releases nothing. Each record has one budget,
     which reordering, adding or dropping rows does not change.
     """
     chosen = reply_after or OFF
@@ -198,7 +198,7 @@ def command(
     answer = answer_on_time(served, query, after, ledger)
     say(answer.text)
     if not answer.answered:
-        click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)
+        click.echo("no answer: the partitions named none; it costs the same.", err=True)
     click.echo(_describe(answer), err=True)
     click.echo(f"manifest: {answer.manifest}", err=True)
     emit(answer)
@@ -223,8 +223,8 @@ def say_at_best(served: PrivateICL) -> None:
     chance = 1 / (len(served.task.labels) or WORDS)
     little = "; they hardly depend on the rows" * (share < chance + LITTLE * (1 - chance))
     say(
-        f"Expect at most {share:.0%} right {what}, even where the rows make the model sure "
-        f"({chance:.0%} by guessing){little}.",
+        f"Expect at most {share:.0%} right {what}, even if the rows make the model certain "
+        f"(guessing: {chance:.0%}){little}.",
         err=True,
     )
 

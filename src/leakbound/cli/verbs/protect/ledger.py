@@ -77,7 +77,7 @@ def show_history(ledger: str, last: int | None) -> int:
 @_ledger_options
 @ledger_key_option
 def check(ledger: str, ledger_key: Path | None) -> int:
-    """Whether a ledger is whole, the newest copy, and overspent nowhere. Ends with 2 if not."""
+    """Whether a ledger is whole, the newest copy, and overspent nowhere. Exits with 2 if not."""
     found = problems(ledger, ledger_key)
     emit({"problems": found})
     if found:

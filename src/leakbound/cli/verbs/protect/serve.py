@@ -153,7 +153,7 @@ def command(
     Needs a --budget: the total epsilon of all answers that it ever gives. Listens on this machine
     only. For any other --host, give --tls-cert and --tls-key, and put a bearer token into the
     environment variable LEAKBOUND_TOKEN, or name a file of --tenants. System and earlier messages
-    are part of the query. An exhausted budget is HTTP 403.
+    are part of the query. With an exhausted budget, it answers HTTP 403.
     """
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None

@@ -40,12 +40,12 @@ SCRIPT = Scripted(
 
 @cli_command("")
 @option("--out", "folder to write into", PATH, Path("runs/demo"))
-@option("--pairs", "paired trials, of each system", COUNT, 60)
+@option("--pairs", "paired trials for each system", COUNT, 60)
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the
-    pocket model; without torch, with a script in its place.
+    pocket model (without torch, with a script in its place).
 
-    Ends with 0 when the demonstration worked, whatever it found.
+    Exits with 0 if the demo ran, whatever it found.
     """
     scripted = lacks_torch("pocket")
     model = SCRIPT if scripted else open_model("pocket")

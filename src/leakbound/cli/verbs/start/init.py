@@ -27,7 +27,8 @@ from leakbound.cli.init.server import ServerOptions, Target, system_file, target
 from leakbound.cli.init.sources import Sources, asked_sources
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, say, write_output
-from leakbound.cli.verbs.audit.plan import described
+from leakbound.cli.screen.result import show
+from leakbound.cli.verbs.audit.plan import described, plan_screen
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
@@ -88,7 +89,7 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
     "private.csv openai/my-model http://127.0.0.1:8000/v1 --save audit.yaml",
 )
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM, MODEL or URL]")
-@option("--epsilon", "epsilon of one answer: the claim [default: 1.0]", float)
+@option("--epsilon", "the claim: how much one answer may leak [default: 1.0]", float)
 @option("--labels", "public labels, such as work,home")
 @option("--task", "task: generation, or one by name [default: found by the labels]")
 @option("--input-field", "field that holds the input")
@@ -102,30 +103,30 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
 @option("--force", "overwrite an existing file", bool)
 @option(
     "--body",
-    "what the application at URL takes, "
-    'such as \'{"notes": "{context}", "q": "{query}"}\' [default: tried out]',
+    "JSON that the application at URL expects, "
+    'such as \'{"notes": "{context}", "q": "{query}"}\' [default: found by trying]',
     metavar="JSON",
 )
 @option(
     "--answer",
-    "where an output has its answer, such as data.text [default: found in the reply]",
+    "path of the answer in a reply, such as data.text [default: found by trying]",
     metavar="PATH",
 )
-@option("--key-env", "environment variable that holds the key, of URL", metavar="NAME")
+@option("--key-env", "environment variable that holds the key of URL", metavar="NAME")
 @option("--insecure", "allow plain http to other machines", bool)
 def command(
     sources: tuple[str, ...], out: Path, force: bool, body: str | None, answer: str | None,
     key_env: str | None, insecure: bool, **given: object,
 ) -> int:  # fmt: skip
-    """Look at ROWS (a file) and at a SYSTEM (python:FILE:OBJECT, http:FILE), a MODEL, or a URL,
-    and write a commented configuration, the plan of its audit and the next command.
+    """Look at ROWS (a file) and a SYSTEM (python:FILE:OBJECT, http:FILE), MODEL or URL. Write a
+    commented configuration, and print the plan of its audit and the next command.
 
     URL is an application that takes a context and a query as JSON, or an OpenAI-compatible server
-    (its base URL, which ends in /v1). Requests about made-up rows find out how it is asked. A
-    system is then asked twice, about bundled or your rows, to see what kind of answers it gives,
-    and 16 times with each attack that fits, until one shows a canary that stands once; else, also
-    up to 12 times about rows, with and without them. A model gets no rows. Fields of no usual name
-    are guessed from what they hold. Without a terminal, everything comes from the command line.
+    (its base URL, which ends in /v1). Requests about made-up rows show how to call it. A system
+    then gets two queries, which show what kind of answers it gives, and 16 with each attack that
+    fits, until one detects a single canary. If none does, it gets up to 12 more, with and without
+    rows. All are about your rows, or bundled ones; a MODEL gets no rows. Fields with unusual names
+    are guessed from their contents. Without a terminal, init asks nothing.
     """
     named = Sources.of(sources or asked_sources())
     _require_free(out, force, named)
@@ -140,13 +141,13 @@ def command(
         return _unfinished(values, fields, out)
     with written(system_file(out), targets[0].file):
         target, (prepared, kind, tried, _) = _likeliest(targets, values, out)
-        say(_seen(prepared, named, kind, fields, target, given["labels"], tried))
+        say(_seen(prepared, named, kind, fields, target, given["labels"], tried) + "\n")
         write_output(out, config_text(prepared, kind, fields.why, target.settings), "--save")
     planned, following = plan(prepared), f"leakbound audit --config {out}"
-    files = [out, *([system_file(out)] if target.file else [])]
-    listed = " and ".join(map(str, files))
+    listed = " and ".join(map(str, [out, *([system_file(out)] if target.file else [])]))
     said = described(planned, prepared.trial_design.claim)
-    say(f"\n{said}\n\nWritten: {listed}\nNext: {following}")
+    show(partial(plan_screen, planned), partial(say, said))
+    say(f"\nWritten: {listed}\nNext: {following}")
     emit({
         "config": out, "answers": kind, "settings": kept_settings(prepared, kind, target.settings),
         "plan": planned, "next": following,
@@ -229,14 +230,14 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
             all_of = {*channels} <= {REPLY, TOOL_CALLS}
             first = first or {**(whole if all_of else values), **attack}
             if _sees(tried):
-                shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
+                shown = f"Tried: {attack_name(tried.attack)} detects a single canary"
                 kind = "labels" if attack in ATTACKS["labels"] else kind
                 return Tried(tried, "text" if kind == "same" else kind, shown, True)
     if first is None:
         return Tried(prepared, kind, "", False)
     none = (
-        f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a canary "
-        "that stands once: it shows none, or they do not reach it (docs/rag.md)"
+        f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a single "
+        "canary: the system shows none, or these do not reach it (docs/rag.md)"
     )
     if kind != "labels" and not _answers_questions(every):
         return Tried(

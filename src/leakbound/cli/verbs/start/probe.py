@@ -43,7 +43,7 @@ def command(address: str, endpoint: Endpoint) -> int:
 
     Checks log-probabilities and their positions, seeds, temperature, repeated requests and limits;
     then reports which mechanisms, scores and influence readings it can serve. --json prints the
-    record, which --capabilities of other commands reads; here --capabilities is ignored. Ends with
+    record, which --capabilities of other commands reads; here --capabilities is ignored. Exits with
     0, or with 4 if nothing answers.
     """
     require_taken([address])
