@@ -182,10 +182,10 @@ def test_an_exact_loss_is_a_violation_of_what_is_stated(
             NonPrivate(),
             Bounds(1.0, 9.0),
             False,
-            "even a perfect attack can show at most ε = 1.00; the claim is 1",
+            "can show at most ε = 1.00, even with a perfect attack; the claim is 1",
         ),
-        (NonPrivate(), Bounds(0.9, None), True, "whole replies can show at most ε = 0.90"),
-        (IMPLIES, Bounds(9.0, 0.25), False, "even a perfect attack"),
+        (NonPrivate(), Bounds(0.9, None), True, "can show at most ε = 0.90, by whole replies"),
+        (IMPLIES, Bounds(9.0, 0.25), False, "even with a perfect attack"),
         (NonPrivate(), Bounds(1.1, None), False, "the claim; 40 tested pairs could have certified"),
         (IMPLIES, Bounds(0.1, 0.3), False, "no bound is above the guarantee, which is stricter"),
         (WEAK, Bounds(1.1, 0.3), False, "no bound is above the claim; 40 tested pairs could"),
@@ -670,7 +670,7 @@ def test_trials_are_too_few_by_what_replies_tell_where_no_score_saw_the_controls
     assert result.controls is not None
     assert result.controls.by_replies_alone
     assert result.verdict == "inconclusive"
-    assert any("whole replies can show at most ε =" in one for one in result.sentences)
+    assert any(", by whole replies; the claim is" in one for one in result.sentences)
 
 
 def replies(number: int) -> Any:

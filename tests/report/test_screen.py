@@ -55,7 +55,7 @@ def test_hits_are_those_of_the_reading_that_the_bound_is_of(reading: BoundReadin
 def test_a_bound_of_votes_that_decides_nothing_names_the_score_beside_it() -> None:
     """ "right 40 of 80" stood beside a bound that was read from something else."""
     result = of(BoundReading("distribution")).model_copy(update={"verdict": "no_violation"})
-    assert "by its score; ε is read from the votes" in summary(result)
+    assert "by its score; ε is from the votes" in summary(result)
 
 
 def test_what_no_reading_shows_has_its_size_and_share() -> None:

@@ -98,10 +98,10 @@ def without_blindness(bound: Estimate | None, against: Sequence[Obstacle]) -> tu
 
 
 def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:
-    how = "whole replies" if by_replies else "even a perfect attack"
+    how = "by whole replies" if by_replies else "even with a perfect attack"
     return (
         "too_few_trials",
-        f"with {_pairs(tested)}, {how} can show at most ε = {cut(largest.epsilon)}; the claim is "
+        f"{_pairs(tested)} can show at most ε = {cut(largest.epsilon)}, {how}; the claim is "
         f"{design.claim.epsilon:g}. Use more pairs.",
     )
 

@@ -210,9 +210,9 @@ PROFILE = (
 
 
 RATES = (
-    "Hits and false alarms. How often the attack said that the canary was there, where it was and "
-    "where it was not. The shaded region is what the claim allows; a point whose interval lies "
-    "outside of it is evidence against the claim."
+    "Hits and false alarms. How often the attack said that the canary was present, in contexts with "
+    "and without it. The shaded region is what the claim allows; a point whose interval lies "
+    "outside it is evidence against the claim."
 )
 OVERVIEW = (
     "System", "Verdict", "ε ≥", "Claimed ε", "μ ≥", "Guaranteed μ", "AUROC (point estimate)",

@@ -17,13 +17,13 @@ PRIVATELY = "answer privately (leakbound answer)"
 SAME = "leakbound audit …"  # the same command, with what follows
 # what leaked, by reading
 LEAKED = {
-    "score": "the answers tell whether a record is there",
+    "score": "the answers reveal whether a record is present",
     "texts": "replies repeat the text of a record",
     "codes": "replies quote the text of a record",
-    "replies": "whole replies differ when a record is there",
+    "replies": "whole replies differ when a record is present",
     "distribution": "what is computed before noise changes too much with one record",
-    "seconds": "reply times tell whether a record is there",
-    "channel": "the channel {channel} tells whether a record is there",
+    "seconds": "reply times reveal whether a record is present",
+    "channel": "the channel {channel} reveals whether a record is present",
 }
 # What to change by reading, kind of system and mechanism ("" is any), with the options of the
 # command that shows it; the first row that fits holds. Kinds: a guarantee weaker than the claim, or

@@ -114,7 +114,7 @@ def _attacker(result: AuditResult) -> Iterator[tuple[str, str]]:
     elif read.compares:
         by = f" pairs, by {read.words}"
     elif bound.of == "distribution":
-        by = " by its score; ε is read from the votes"
+        by = " by its score; ε is from the votes"
     text, guessing = f"{read.right} of {read.guesses}{by}", f"(guessing: {luck})"
     room = min(BAR, WIDTH - NAMES - len(text) - len(guessing) - 5)
     bar = f"   {_bar(read.right / read.guesses, room)} " if room >= BAR // 4 else ""
