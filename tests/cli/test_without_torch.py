@@ -35,7 +35,7 @@ def test_the_demo_audits_a_script_and_says_so(desk: Path) -> None:
     code, out, err = ended(desk, "demo", "--pairs", "20")
     assert code == 0, err
     assert "torch is not installed, so these are scripted systems" in out
-    assert "AUDITS (3 violation, 1 no violation): few_shot" in out
+    assert "AUDITS (3 violations, 1 no violation): few_shot" in out
     assert (desk / "runs" / "demo" / "report.html").is_file()
 
 

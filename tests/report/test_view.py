@@ -16,6 +16,7 @@ from leakbound_hosts.view import View, runs_in
 from leakbound_hosts.view.command import ViewServer
 
 import leakbound
+from leakbound.cli.main import main
 from leakbound.errors import StoreError
 
 ROWS = [(f"row {i}", "ab"[i % 2]) for i in range(40)]
@@ -121,3 +122,14 @@ def test_static_pages_are_those_of_the_server(tmp_path: Path, runs: Path) -> Non
     assert {one.name for one in tmp_path.iterdir()} == {"index.html", *(f"{n}.html" for n in links)}
     for link in links:
         assert (tmp_path / f"{link}.html").read_text() == served.page(link)
+
+
+def test_a_folder_that_does_not_exist_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A typo in a path showed an empty list, and the command ended with 0."""
+    with pytest.raises(SystemExit) as ended:
+        main(["view", str(tmp_path / "rusn"), "--out", str(tmp_path / "site")])
+    assert ended.value.code == 2
+    assert "rusn' does not exist; give a finished run" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()

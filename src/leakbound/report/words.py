@@ -30,8 +30,8 @@ KINDS = {
 }
 
 
-def verdict_text(verdict: str) -> str:
-    return verdict.replace("_", " ")
+def verdict_text(verdict: str, number: int = 1) -> str:
+    return verdict.replace("_", " ") + "s" * (verdict == "violation" and number > 1)
 
 
 def sentence(text: str) -> str:

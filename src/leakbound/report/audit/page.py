@@ -210,8 +210,8 @@ PROFILE = (
 
 
 RATES = (
-    "Hits and false alarms. How often the attack said that the canary was present, in contexts with "
-    "and without it. The shaded region is what the claim allows; a point whose interval lies "
+    "Hits and false alarms. How often the attack said that the canary was present, in contexts "
+    "with and without it. The shaded region is what the claim allows; a point whose interval lies "
     "outside it is evidence against the claim."
 )
 OVERVIEW = (

@@ -240,7 +240,9 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         )
         for r in results
     ]
-    found = Counter(verdict_text(one.verdict) for one in results)
-    tally = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+    found = Counter(one.verdict for one in results)
+    tally = ", ".join(
+        f"{number} {verdict_text(verdict, number)}" for verdict, number in found.items()
+    )
     heading = first_line(f"AUDITS ({tally})", list(map(subject_of, results)))
     return f"{heading}\n{align(HEAD, *rows)}"

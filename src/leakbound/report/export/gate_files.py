@@ -27,7 +27,7 @@ from leakbound.report.audit.remedies import next_step, remedy
 from leakbound.report.audit.words import limits_of
 from leakbound.report.pages import render
 from leakbound.report.screen import NAMES, SIGNS, WIDTH, lay_out, leak_rows
-from leakbound.report.words import LIMITS, TableCell, facts, number_of, sentence
+from leakbound.report.words import LIMITS, TableCell, facts, number_of, sentence, verdict_text
 from leakbound.stats import beside
 
 if TYPE_CHECKING:
@@ -206,9 +206,7 @@ def gate_screen(
 
 def tally_words(results: Sequence[GateResult]) -> str:
     found = Counter[str](one.outcome for one in results)
-    plural = "s" if found["violation"] > 1 else ""
-    words = {"violation": f"violation{plural}", "inconclusive": "inconclusive", "passed": "passed"}
-    return ", ".join(f"{found[one]} {word}" for one, word in words.items() if found[one])
+    return ", ".join(f"{found[one]} {verdict_text(one, found[one])}" for one in RANKS if found[one])
 
 
 def _by_gravity(results: Sequence[GateResult], records: Sequence[AuditResult]) -> list[GateResult]:

@@ -131,7 +131,7 @@ def calls_sentence(record: SweepRecord) -> str:
 
 def tally_sentence(record: SweepRecord) -> str:
     counts = tally(record).items()
-    return ", ".join(f"{n} {verdict_text(name)}" for name, n in counts if n) or "no point"
+    return ", ".join(f"{n} {verdict_text(name, n)}" for name, n in counts if n) or "no point"
 
 
 UTILITY = {"value": "utility", "zero_shot": "zero-shot", "non_private": "non-private"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
@@ -19,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @cli_command("runs", "runs --out site")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(True, path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @option("--port", "port on this machine; 0: a free one", click.IntRange(0, 65535), 0)
 @option("--out", "folder to write the same pages into, instead of serving them", PATH)
 def command(runs: tuple[Path, ...], port: int, out: Path | None) -> int:
@@ -29,6 +30,8 @@ def command(runs: tuple[Path, ...], port: int, out: Path | None) -> int:
     The page is served on this machine alone, under an address that nobody can guess, and changes
     nothing. It reads the runs again at each visit. Ctrl-C ends it.
     """
+    if gone := [str(one) for one in runs if not one.exists()]:
+        raise UsageError(f"{gone[0]!r} does not exist; give a finished run, or a folder of runs.")
     if out is not None:
         view = View(runs, ".html")
         make_folder(out, "--out")
@@ -46,11 +49,8 @@ def command(runs: tuple[Path, ...], port: int, out: Path | None) -> int:
         ) from None
     say(f"Page: {server.url} (Ctrl-C ends it)")
     emit({"page": server.url})
-    with server:
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            return 0
+    with server, suppress(KeyboardInterrupt):
+        server.serve_forever()
     return 0
 
 
