@@ -121,7 +121,7 @@ class Decision(FrozenSpec):
     epsilon: float = Field(
         default=1.0,
         gt=0,
-        description="the claim: how much one answer may leak; calibrates a noisy mechanism too",
+        description="epsilon of one answer: the claim, a limit on its leak; sets the noise too",
     )
     delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of that epsilon")
     confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence: of every bound")

@@ -22,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 @cli_command("runs", "runs --out site")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @option("--port", "port on this machine; 0: a free one", click.IntRange(0, 65535), 0)
-@option("--out", "folder to write the same pages into, instead of serving them", PATH)
+@option("--out", "folder to write into: the same pages, instead of serving them", PATH)
 def command(runs: tuple[Path, ...], port: int, out: Path | None) -> int:
     """Show finished RUNS (folders, or folders of runs) on one page: a list with a filter, bounds
     from run to run, the report of each, and each beside the run before it.

@@ -29,7 +29,7 @@ SHOWN = 20  # records in the terminal; --json has all
 )
 @option(
     "--answer",
-    "where an output has its answer, such as answer, or response.choices.0.message.content "
+    "path of the answer in an output, such as answer, or response.choices.0.message.content "
     "[default: the only field, or one with a usual name]",
     metavar="PATH",
 )

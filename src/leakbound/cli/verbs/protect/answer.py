@@ -43,7 +43,7 @@ ANSWER_KEYS = {
 DEFAULTS = {"mechanism": {"kind": "product_of_experts"}}  # it has a guarantee for every task
 MEANINGS = {
     "mechanism": "how answers are made from the context [default: product_of_experts]",
-    "epsilon": "privacy cost of one answer, which sets the noise [default: 1.0]",
+    "epsilon": "epsilon of one answer: its privacy cost, which sets the noise [default: 1.0]",
     "delta": "delta of that epsilon, and of the budget [default: 1e-05]",
     "seed": "seed of random choices: of the bundled rows alone, not of answers [default: 0]",
     "shots": "rows in a context: the first N [default: all rows]",

@@ -40,7 +40,7 @@ SCRIPT = Scripted(
 
 @cli_command("")
 @option("--out", "folder to write into", PATH, Path("runs/demo"))
-@option("--pairs", "paired trials for each system", COUNT, 60)
+@option("--pairs", "paired trials, for each system", COUNT, 60)
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the
     pocket model (without torch, with a script in its place).

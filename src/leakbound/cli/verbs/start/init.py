@@ -89,7 +89,7 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
     "private.csv openai/my-model http://127.0.0.1:8000/v1 --save audit.yaml",
 )
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM, MODEL or URL]")
-@option("--epsilon", "the claim: how much one answer may leak [default: 1.0]", float)
+@option("--epsilon", "epsilon of one answer: the claim, a limit on its leak [default: 1.0]", float)
 @option("--labels", "public labels, such as work,home")
 @option("--task", "task: generation, or one by name [default: found by the labels]")
 @option("--input-field", "field that holds the input")
@@ -109,10 +109,10 @@ TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value fr
 )
 @option(
     "--answer",
-    "path of the answer in a reply, such as data.text [default: found by trying]",
+    "path of the answer in an output, such as data.text [default: found by trying]",
     metavar="PATH",
 )
-@option("--key-env", "environment variable that holds the key of URL", metavar="NAME")
+@option("--key-env", "environment variable that holds the key (of URL)", metavar="NAME")
 @option("--insecure", "allow plain http to other machines", bool)
 def command(
     sources: tuple[str, ...], out: Path, force: bool, body: str | None, answer: str | None,
