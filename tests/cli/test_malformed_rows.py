@@ -87,7 +87,7 @@ READ: list[tuple[str, str]] = [
     ("open.csv", "cannot be read as CSV (unexpected end of data); check its quotes."),
     ("one-label.jsonl", "all rows have the same label"),
     ("alike.jsonl", "all rows have the same label"),
-    ("few.jsonl", "4 examples per context and one held-out row need 5 rows; the data has 2"),
+    ("few.jsonl", "4 examples per context and one held-out row need 5 rows, and the data has 2"),
     ("spaces.jsonl", "line 41 of 'spaces.jsonl' has an empty field 'text'; drop the row or fill"),
     ("mixed.jsonl", "has rows whose usual fields differ; all rows must have the same ones"),
     ("half.jsonl", "has half a character (a lone surrogate) in the field 'text'; write the text"),

@@ -228,8 +228,8 @@ def design(
     """Independent pairs: contexts of rows drawn without replacement, a canary at a random place."""
     if shots + 1 > len(rows):
         raise DataError(
-            f"{shots} examples per context and one held-out row need {shots + 1} rows; the data "
-            f"has {len(rows)}; use fewer examples (--shots) or more data."
+            f"{shots} examples per context and one held-out row need {shots + 1} rows, and the "
+            f"data has {len(rows)}; use fewer examples (--shots) or more data."
         )
     return Pairs(
         rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies, beside,
