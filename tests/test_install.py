@@ -100,9 +100,26 @@ def test_no_other_file_writes_an_install_command() -> None:
 
 def test_the_image_runs_the_command_as_a_user_without_rights() -> None:
     """Read, not built: there may be no engine here."""
-    lines = (SOURCES.parents[1] / "Dockerfile").read_text().splitlines()
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
     last = {line.split()[0]: line for line in lines if line and line[0].isupper()}
     assert last["ENTRYPOINT"] == 'ENTRYPOINT ["/venv/bin/leakbound"]'
     assert last["USER"] == "USER leakbound"
     assert any("install --directory --owner leakbound /work" in line for line in lines)
     assert last["WORKDIR"] == "WORKDIR /work"
+
+
+def test_the_image_has_one_base_by_its_digest_and_packages_by_hashes() -> None:
+    """A tag names another image each month."""
+    text = (ROOT / "Dockerfile").read_text()
+    assert re.findall(r"^FROM (\S+)", text, re.M) == ["${BASE}"] * 2
+    assert re.search(r"^ARG BASE=python:3\.12-slim@sha256:[0-9a-f]{64}$", text, re.M)
+    assert "--require-hashes -r requirements/local.txt" in text
+
+
+def test_workflows_name_actions_by_commit() -> None:
+    used = [
+        line.split("uses:")[1].split()[0]
+        for file in [ROOT / "action.yml", *ROOT.glob(".github/workflows/*.yml")]
+        for line in file.read_text().splitlines() if "uses:" in line
+    ]  # fmt: skip
+    assert used and all(re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", one) for one in used)
