@@ -22,7 +22,7 @@ from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.serving import PrivateICL
-from leakbound.serving.ledger import BudgetState, Ledger, Spend
+from leakbound.serving.ledger import BudgetState, Ledger, RecordName, Spend
 from leakbound.stats import EProcess
 from leakbound.tasks import Context, Example, Query, Task, parse_answer
 
@@ -36,7 +36,13 @@ TOTAL = ApproxDP(2.0, 1e-5)
 class Forgetful(Ledger):
     """Writes nothing down: every answer is the first."""
 
-    def spend(self, records: Sequence[str], guarantee: Guarantee, dataset: str = "") -> Spend:
+    def spend(
+        self,
+        records: Sequence[str],
+        guarantee: Guarantee,
+        dataset: str = "",
+        names: RecordName = "id",
+    ) -> Spend:
         state = BudgetState(0.0, self.epsilon, self.delta, 0)
         return Spend(state, (True,) * len(records))
 

@@ -8,17 +8,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from leakbound.auditing.prepare.rows import load_data
 from leakbound.auditing.spec.groups import Design
 from leakbound.cli.options.ledger import Accounts
 from leakbound.errors import DataError, UsageError
-from leakbound.mechanisms import MECHANISMS, ReportNoisyMax
+from leakbound.mechanisms import MECHANISMS, ProductOfExperts, ReportNoisyMax
 from leakbound.models import Model, Scripted, open_model
 from leakbound.privacy import ApproxDP, PureDP
 from leakbound.serving import PrivateICL
-from leakbound.serving.ledger import Ledger, record_names
+from leakbound.serving.ledger import Ledger, RecordName, record_names
 from leakbound.tasks import EMPTY_SLOT, Context, Example, Job, Query, Task
 
 TASK = Task("t", ("plain", "odd"))
@@ -67,19 +68,85 @@ def test_a_changed_row_keeps_its_account_by_its_id(tmp_path: Path) -> None:
     assert (
         ledger.spend(record_names(changed, IDS), PureDP(1.0), "tuesday").takes_part == (False,) * 4
     )
-    by_content = ledger.spend(record_names(changed), PureDP(1.0), "wednesday")
-    assert by_content.takes_part == (True,) * 4
 
 
-def test_equal_rows_without_ids_are_refused_by_their_numbers() -> None:
+KINDS: list[tuple[RecordName, tuple[str, ...]]] = [
+    ("content", record_names(ROWS)),
+    ("id", record_names(ROWS, IDS)),
+]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_ledger_names_records_in_one_way(tmp_path: Path, first: int) -> None:
+    """By ids, every record had a second budget beside that of its content."""
+    ledger = Ledger(tmp_path / "ledger", 1.0, 0.0)
+    (kind, names), (other, others) = KINDS[first], KINDS[1 - first]
+    assert ledger.spend(names, PureDP(0.5), "monday", kind).takes_part == (True,) * 4
+    for again in (ledger, Ledger(tmp_path / "ledger", 1.0, 0.0)):
+        with pytest.raises(UsageError, match=f"its {kind}, and these are named by their {other}"):
+            again.spend(others, PureDP(0.5), "tuesday", other)
+        with pytest.raises(UsageError, match="the two do not add up"):
+            again.check(PureDP(0.5), other)
+    assert ledger.spend(names, PureDP(0.5), "tuesday", kind).takes_part == (True,) * 4
+
+
+def test_a_service_by_content_opens_on_no_ledger_of_ids(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger", 4.0, 1e-5)
+    served(ledger, [], "mail").answer("what")
+    with pytest.raises(UsageError, match="these are named by their content"):
+        PrivateICL(ReportNoisyMax.calibrated(1.0, 1e-5, 2), ROWS, TASK,
+                   Scripted(complete=lambda prompt: "plain"), ledger)  # fmt: skip
+
+
+FORMS = ("Zo\u00eb called.", "Zoe\u0308 CALLED. ", "  zo\u00eb\tcalled.")
+
+
+def test_equal_rows_of_several_contexts_share_one_account_and_drop_out_together(
+    tmp_path: Path,
+) -> None:
+    """Equal but for NFC, case and white space. Removing one leaves the account."""
+    ledger = Ledger(tmp_path / "ledger", 1.0, 0.0)
+
+    def takes_part(text: str, dataset: str) -> bool:
+        names = record_names((Example(text, "plain"), ROWS[1]))
+        return ledger.spend(names, PureDP(0.5), dataset, "content").takes_part[0]
+
+    assert [takes_part(form, f"day {day}") for day, form in enumerate(FORMS)] == [True, True, False]
+    assert not ledger.spend(record_names(ROWS[1:2]), PureDP(0.5), "without", "content").takes_part[
+        0
+    ]
+    assert not takes_part(FORMS[0], "back")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_equal_rows_of_one_context_are_refused_by_their_numbers(tmp_path: Path, form: str) -> None:
     """A copy had an account of its own: one copy more each day bought an answer more each day."""
+    rows = (ROWS[0], Example(FORMS[0], "plain"), ROWS[1], Example(form, "plain"))
+    with pytest.raises(DataError, match="numbers 2 and 4") as caught:
+        PrivateICL(ReportNoisyMax.calibrated(1.0, 1e-5, 2), rows, TASK,
+                   Scripted(complete=lambda prompt: "plain"),
+                   Ledger(tmp_path / "ledger", 1.0, 1e-5))  # fmt: skip
+    assert "called" not in str(caught.value).lower()
     with pytest.raises(DataError, match="numbers 1 and 3, 1 and 4, 2 and 5 and 1 more"):
         record_names((ROWS[0], ROWS[1], ROWS[0], ROWS[0], ROWS[1], ROWS[1]))
-    with pytest.raises(DataError) as caught:
-        record_names((ROWS[0], ROWS[0]))
-    assert "row 0." not in str(caught.value)
     assert record_names((ROWS[0], ROWS[1]))[0] == record_names((ROWS[1], ROWS[0]))[1]
     assert len({*record_names((ROWS[0], ROWS[0]), ("a", "b"))}) == 2
+
+
+def test_a_record_that_stands_twice_in_a_context_loses_twice_the_price() -> None:
+    """So no one charge covers copies."""
+    model = Scripted(label_scores=lambda prompt, labels: [0.0, -9.0 if "row" in prompt else 9.0])
+    mechanism = ProductOfExperts(1.0)
+
+    def losses(changed: int) -> float:
+        other = (Example("away", "plain"),) * changed
+        jobs = [Job(context, Query("what")) for context in (MANY, other + MANY[changed:])]
+        found = mechanism.collect(TASK, jobs, [7, 7], model)
+        first, second = (np.log(mechanism.output_distribution(one).probabilities) for one in found)
+        return float(abs(first - second).max())
+
+    assert 0.99 < losses(1) <= 1.0
+    assert losses(2) > 1.98
 
 
 def test_synthetic_rows_are_records_by_their_numbers() -> None:

@@ -251,6 +251,9 @@ def desk(tmp_path: Path) -> Path:
     """A folder with private rows, and a system that fails with private text in its message."""
     rows = [json.dumps({"text": row.input, "label": row.label}) for row in ROWS]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    copy = ROWS[2].input.upper().replace(" ", "  ")  # another spelling of the third row
+    rows.append(json.dumps({"text": copy, "label": ROWS[2].label}))
+    (tmp_path / "copies.jsonl").write_text("\n".join(rows))
     (tmp_path / "raises.py").write_text(
         "def f(context, query):\n    raise KeyError(context[0].input)\n"
     )
@@ -260,6 +263,7 @@ def desk(tmp_path: Path) -> Path:
 
 ROUNDS = ("--data", "rows.jsonl", "--labels", "odd,plain", "--mechanism", "report_noisy_max",
           "--model", "pocket")  # fmt: skip
+COPIES = ("--data", "copies.jsonl", *ROUNDS[2:])
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -418,6 +422,17 @@ REFUSED = [
         ("serve", *ROUNDS, "--budget", "inf", "--by-content", "--record-id", "id"),
         2,
         "--record-id and --by-content both say which record a row belongs to; leave one of them",
+    ),
+    *(
+        (
+            command,
+            2,
+            f"equal but for case and white space (numbers 3 and {len(ROWS) + 1}). A record",
+        )
+        for command in (
+            ("answer", *COPIES, "x"),
+            ("serve", *COPIES, "--budget", "4", "--by-content"),
+        )
     ),
     (("serve", *ROUNDS, "--tls-cert", "x"), 2, "both --tls-cert and --tls-key"),
     (("serve", *ROUNDS, "--tls-cert", "x", "--tls-key", "y"), 2, "in PEM form"),

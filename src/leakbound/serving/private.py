@@ -29,6 +29,7 @@ from leakbound.serving.ledger import (
     BudgetState,
     Ledger,
     PossiblySpent,
+    RecordName,
     Spend,
     record_names,
 )
@@ -175,6 +176,7 @@ class PrivateICL:
         hidden = mechanism.guarantee.relation == "add_remove"
         self._public_shots = 1 if hidden else len(self._context)
         self.dataset, self._records = dataset, record_names(self._context, record_ids)
+        self._names: RecordName = "content" if record_ids is None else "id"
         self._ready()
 
     def __repr__(self) -> str:
@@ -334,7 +336,7 @@ class PrivateICL:
 
     def _spend(self, cost: Guarantee) -> Spend:
         try:
-            return self.ledger.spend(self._records, cost, self.dataset)
+            return self.ledger.spend(self._records, cost, self.dataset, self._names)
         except BudgetExhausted:
             if cost not in self._refused:  # later requests are refused without a model call
                 self._refused += (cost,)
@@ -354,7 +356,7 @@ class PrivateICL:
     def _ready(self) -> None:
         """Run every check that can refuse the service before the first query."""
         require(self.model, self.mechanism.needs, self.mechanism.name)
-        self.ledger.check(self.mechanism.cost(self.task, Query("-")))
+        self.ledger.check(self.mechanism.cost(self.task, Query("-")), self._names)
         for _, query in self._longest_queries():
             if not self._fits(query, self._context):
                 raise TargetError(self._too_long(query))

@@ -7,10 +7,10 @@ Many processes can share a ledger, and many hosts can share one on PostgreSQL.
 """
 
 from leakbound.serving.ledger.ledger import DATASET, BudgetState, Ledger, PossiblySpent, Spend
-from leakbound.serving.ledger.storage import record_names
+from leakbound.serving.ledger.storage import RecordName, record_names
 from leakbound.serving.ledger.units import affordable_answers
 
 __all__ = [
-    "DATASET", "BudgetState", "Ledger", "PossiblySpent", "Spend", "affordable_answers",
-    "record_names",
+    "DATASET", "BudgetState", "Ledger", "PossiblySpent", "RecordName", "Spend",
+    "affordable_answers", "record_names",
 ]  # fmt: skip

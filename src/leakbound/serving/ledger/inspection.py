@@ -160,8 +160,6 @@ def _overspent(db: Database, values: dict[str, str]) -> Iterator[str]:
     )
     if not math.isclose(most, capacity, rel_tol=1e-6):
         yield f"accounts may spend {capacity:g}, and the budget is {most:g} in this unit."
-    if math.isinf(most):
-        return
     over = int((tables.accounts(tables.blocks(db))["spent"] > most * (1 + 2 * ACCURACY)).sum())
     if over:
         yield f"{over} records have spent more than the budget."

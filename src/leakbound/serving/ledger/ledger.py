@@ -21,6 +21,7 @@ from leakbound.serving.ledger.storage import (
     Keys,
     Mark,
     PostgresStorage,
+    RecordName,
     SqliteStorage,
     Storage,
     key_check,
@@ -41,6 +42,11 @@ from leakbound.serving.ledger.units import (
 )
 
 DATASET = "default"  # the name of a data set that the operator did not name
+# By the first answer: under two kinds of names, a person would have two accounts.
+KINDS = {
+    "relation": ("counts under the neighbouring relation", "this guarantee is stated under"),
+    "names": ("names each record by its", "these are named by their"),
+}
 
 
 class PossiblySpent(StoreError):
@@ -161,13 +167,20 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.address!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
 
-    def spend(self, records: Sequence[str], guarantee: Guarantee, dataset: str = DATASET) -> Spend:
+    def spend(
+        self,
+        records: Sequence[str],
+        guarantee: Guarantee,
+        dataset: str = DATASET,
+        names: RecordName = "id",
+    ) -> Spend:
         """Pay for one answer before it is made, durably.
 
         Args:
             records: Names of the records in the context (PRIVATE), each once; see `record_names`.
             guarantee: What the answer costs.
             dataset: The operator's name of the data set (public).
+            names: What names a record (public); in all of a ledger the same.
 
         Returns:
             The state of the data set after the payment, and which records take part.
@@ -175,7 +188,7 @@ class Ledger:
         Raises:
             BudgetExhausted: If this answer and all others from the data set would exceed the
                 budget. Nothing is spent.
-            UsageError: If the guarantee cannot be counted in this ledger.
+            UsageError: If the guarantee, or such names, cannot be counted in this ledger.
             StoreError: If the ledger cannot be read or written, or is an old copy. Nothing is
                 spent.
             PossiblySpent: If the ledger fails while it commits, or afterwards.
@@ -187,7 +200,7 @@ class Ledger:
         if not isinstance(dataset, str):
             raise UsageError(f"dataset is {dataset!r}; it must be a text, the name of a data set.")
         text = self._acceptable(guarantee)
-        first = self._first_choice(guarantee)
+        first = self._first_choice(guarantee) | {"relation": guarantee.relation, "names": names}
         committing = False
         try:
             with self._storage.transaction(write=True) as db:
@@ -222,8 +235,8 @@ class Ledger:
             values = tables.total(db)
             return self._state(db, values, unit_of(values), dataset)
 
-    def check(self, guarantee: Guarantee) -> None:
-        """Refuse a guarantee that this ledger could never pay for. Nothing is spent.
+    def check(self, guarantee: Guarantee, names: RecordName = "id") -> None:
+        """Refuse what this ledger could never pay for. Nothing is spent.
 
         Raises:
             UsageError: As `spend` does.
@@ -232,7 +245,7 @@ class Ledger:
         self._acceptable(guarantee)
         with self._storage.transaction(write=False) as db:
             values = tables.total(db)
-            self._same_relation(values, guarantee.relation)
+            self._same_kind(values, {"relation": guarantee.relation, "names": names})
             if "unit" in values:
                 self._price(unit_named(values["unit"]), guarantee)
 
@@ -273,17 +286,16 @@ class Ledger:
             with self._storage.transaction(write=False) as db:
                 self._fixed = "unit" in tables.total(db)
         if self._fixed:
-            return {"relation": guarantee.relation}
+            return {}
         unit = choose_unit(guarantee, self.epsilon, self.delta)
-        capacity = repr(unit.capacity(self.epsilon, self.delta))
-        return {"relation": guarantee.relation, "unit": unit.name, "capacity": capacity}
+        return {"unit": unit.name, "capacity": repr(unit.capacity(self.epsilon, self.delta))}
 
     def _unit(self, db: Database, values: dict[str, str], first: dict[str, str]) -> Unit:
-        """The unit of all accounts. The first answer fixes it, and the relation."""
-        self._same_relation(values, first["relation"])
-        if "unit" not in values:
-            values.update(first)
-            db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", list(first.items()))
+        """The unit of all accounts. The first answer fixes it, the relation, and what names are."""
+        self._same_kind(values, first)
+        fresh = {name: value for name, value in first.items() if name not in values}
+        values.update(fresh)
+        db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", list(fresh.items()))
         return unit_named(values["unit"])
 
     def _price(self, unit: Unit, guarantee: Guarantee) -> float:
@@ -412,11 +424,10 @@ class Ledger:
             )
         return values
 
-    def _same_relation(self, values: dict[str, str], relation: str) -> None:
-        first = values.get("relation", relation)
-        if first != relation:
-            raise UsageError(
-                f"the ledger {self.address!r} counts under the neighbouring relation {first}, "
-                f"and this guarantee is stated under {relation}; the two do not add up. "
-                "Use another ledger (--ledger)."
-            )
+    def _same_kind(self, values: dict[str, str], first: dict[str, str]) -> None:
+        for kind, (what, this) in KINDS.items():
+            if values.get(kind, first[kind]) != first[kind]:
+                raise UsageError(
+                    f"the ledger {self.address!r} {what} {values[kind]}, and {this} {first[kind]}; "
+                    "the two do not add up. Use another ledger (--ledger)."
+                )

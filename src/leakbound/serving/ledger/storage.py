@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import filterfalse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from unicodedata import category, normalize
 from urllib.parse import urlsplit, urlunsplit
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 SqlValue: TypeAlias = str | int | float | bytes
+RecordName = Literal["id", "content"]  # what names a record
 Keys: TypeAlias = npt.NDArray[np.bytes_]  # of accounts, each of KEY bytes
 WAIT = 60.0  # seconds to wait for another process; a spend takes milliseconds
 
@@ -267,17 +268,35 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
     """The name under which the ledger keeps the account of each record.
 
     Guarantee:
-        With ids, replacing an example changes no account. Without ids, accounts belong to contents;
-        rows that are equal but for case, white space, or how characters are composed are refused,
-        so that no copy has its own budget.
+        With ids, replacing an example changes no account. Without, rows that are equal but for
+        case, white space, or how characters are composed share one, and two of them in one context
+        are refused: they would lose twice what is charged.
     """
-    if ids is not None:
-        if not all(isinstance(one, str) for one in ids):
-            raise DataError("a record id is not a text; name each record by a text.")
-        return _distinct(tuple(map(id_name, ids)), len(context))
-    contents = [json.dumps(_fold([content_key(row.input), row.label])) for row in context]
-    _refuse_copies(contents)
-    return tuple(json.dumps(["content", content, 0]) for content in contents)
+    if ids is None:
+        contents = (json.dumps(_fold([content_key(row.input), row.label])) for row in context)
+        names = tuple(json.dumps(["content", content, 0]) for content in contents)
+        return _distinct(names, "examples are equal but for case and white space")
+    if len(ids) != len(context):
+        raise DataError(
+            f"there are {len(ids)} record ids and {len(context)} examples; give each its own id."
+        )
+    if not all(isinstance(one, str) for one in ids):
+        raise DataError("a record id is not a text; name each record by a text.")
+    return _distinct(tuple(map(id_name, ids)), "record ids are equal but for white space")
+
+
+def _distinct(names: tuple[str, ...], copies: str) -> tuple[str, ...]:
+    first = {name: i for i, name in reversed(list(enumerate(names)))}
+    again = [i for i, name in enumerate(names) if first[name] < i]
+    pairs = ", ".join(f"{first[names[i]] + 1} and {i + 1}" for i in again[:SHOWN])
+    more = f" and {len(again) - SHOWN} more pairs" if len(again) > SHOWN else ""
+    if again:
+        raise DataError(
+            f"some of the {len(names)} {copies} (numbers {pairs}{more}). A record has one account, "
+            "and stands in a context once. Name a column that says whose row each is "
+            "(--record-id), or leave out all but one of each."
+        )
+    return names
 
 
 def _fold(content: Any) -> Any:
@@ -302,39 +321,9 @@ def _is_unseen(one: str) -> bool:
     return bool(kind) and not one.isspace()
 
 
-def _refuse_copies(contents: Sequence[str]) -> None:
-    """Refuse copies: they look like a record that is added once more each day."""
-    first = {content: i for i, content in reversed(list(enumerate(contents)))}
-    again = [i for i, content in enumerate(contents) if first[content] < i]
-    if not again:
-        return
-    pairs = ", ".join(f"{first[contents[i]] + 1} and {i + 1}" for i in again[:SHOWN])
-    more = f" and {len(again) - SHOWN} more pairs" if len(again) > SHOWN else ""
-    raise DataError(
-        f"some of the {len(contents)} examples are equal but for case and white space (numbers "
-        f"{pairs}{more}). Without record ids, an account belongs to a content, so a copy would get "
-        "its own budget. Name a column "
-        "that says whose row each is (--record-id), or leave the copies out."
-    )
-
-
 def id_name(record_id: str) -> str:
     """The name of a record with an id, however that is composed. No content has such a name."""
     return json.dumps(["id", _visible_text(record_id)])
-
-
-def _distinct(ids: tuple[str, ...], count: int) -> tuple[str, ...]:
-    if len(ids) != count:
-        raise DataError(
-            f"there are {len(ids)} record ids and {count} examples; give one id for each example."
-        )
-    if len(set(ids)) != count:
-        raise DataError(
-            f"{count - len(set(ids))} of the {count} record ids occur more than once, but for "
-            "white space and how they are composed; each record has one account, so its id must be "
-            "unique. Name a column of distinct values (--record-id)."
-        )
-    return ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ AccountRows: TypeAlias = npt.NDArray[np.void]
 # "Incremental multiset hash functions", ASIACRYPT 2003).
 ROOT_BITS = 256
 ONCE = 16  # characters of a tag that are drawn
-FIXED = {"unit", "capacity", "relation"}  # by the first answer
+FIXED = {"unit", "capacity", "relation", "names"}  # by the first answer
 
 
 @dataclass(frozen=True, slots=True)
