@@ -312,16 +312,16 @@ class PrivateICL:
             each = zip(self._context, spend.takes_part, strict=True)
             # the slot of a record that has spent its budget is empty
             text = self._made(checked, tuple(one if there else EMPTY_SLOT for one, there in each))
-        except Interrupted as error:
+        except (Interrupted, KeyboardInterrupt):
             raise _AnswerInterrupted(
                 "the answer was paid for, and was interrupted before it was made; what was spent "
                 "stays spent."
-            ) from error
-        except (Exception, SystemExit) as error:
+            ) from None  # what it is raised from may hold a row
+        except BaseException as error:
             raise AnswerLost(
                 f"the answer was paid for and could not be made ({kind_of(error)}); what was "
                 "spent stays spent, and asking again costs as much again."
-            ) from error
+            ) from None
         answered = text not in ("", NO_ANSWER)
         digest = self.manifest.digest
         return Answer(text, paid.epsilon, paid.remaining, paid.delta, answered, digest)

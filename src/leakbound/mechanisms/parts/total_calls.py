@@ -7,11 +7,10 @@ the answers", as impossible, or as zero.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import TypeVar, cast
 
 import numpy as np
@@ -23,9 +22,7 @@ from leakbound.models.request import Prompt
 from leakbound.tasks import Job, Task
 
 R = TypeVar("R")
-# a model may end the process, or what it runs in, for one row
-FAILURES = (Exception, SystemExit, CancelledError, GeneratorExit)
-NOT_OF_A_ROW = (Interrupted, StoreError)  # caused by the operator or the disk, not by a row
+NOT_OF_A_ROW = (Interrupted, StoreError, KeyboardInterrupt)  # of the operator, or of the disk
 
 
 def answer_total(
@@ -103,8 +100,11 @@ class TotalModel(Wrapper):
     def _one(self, request: Request[R]) -> R:
         try:
             (found,) = _sound([request], self.model.answer([request]))
-        except FAILURES as error:
-            if isinstance(error, NOT_OF_A_ROW) and not isinstance(error, LimitReached):
+        except LimitReached:
+            return value_of_failure(request)
+        except BaseException as error:  # a model may end the process, or its thread, for one row
+            operator = current_thread() is main_thread() or not isinstance(error, KeyboardInterrupt)
+            if operator and isinstance(error, NOT_OF_A_ROW):
                 raise
             return value_of_failure(request)
         return found
@@ -116,7 +116,7 @@ def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[objec
         return _sound(requests, model.answer(requests))
     except NOT_OF_A_ROW:
         raise
-    except FAILURES:
+    except BaseException:
         model.answer([twin])
     return _halves(model, requests)
 
@@ -131,7 +131,7 @@ def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
             found += _sound(part, model.answer(part))
         except NOT_OF_A_ROW:
             raise
-        except FAILURES:
+        except BaseException:
             found += _halves(model, part)
     return found
 
@@ -158,7 +158,7 @@ def _fits(request: Request[object], reply: object) -> bool:
         return isinstance(reply, str)
     try:
         shape = np.asarray(reply, float).shape
-    except FAILURES:  # no numbers, or larger ones than there are
+    except Exception:  # no numbers, or larger ones than there are
         return False
     if isinstance(request, ScoreLabels):
         return len(shape) == 1 and shape[0] == len(request.labels)
