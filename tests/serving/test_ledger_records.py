@@ -194,6 +194,7 @@ EDITS: list[tuple[Edit, list[str]]] = [
     (f"UPDATE {TOTAL} SET value = '9.0' WHERE name = 'capacity'",
      [SEAL, "accounts may spend 9, and the budget is 1 in this unit"]),
     (f"UPDATE {TOTAL} SET value = '0' WHERE name = 'root'", [SEAL]),
+    (f"DELETE FROM {TOTAL} WHERE name = 'names'", [SEAL]),
     (f"UPDATE {ANSWERS} SET tag = '' WHERE number = 2", [SEAL, "number 2 was released"]),
 ]  # fmt: skip
 
