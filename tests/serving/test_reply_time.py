@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import threading
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from commands import cli
 from services import ASK, BASE, CHAT, ROWS, TASK, private, send
 
+import leakbound
 from leakbound.cli.main import group
 from leakbound.cli.options.reply_time import answer_on_time
 from leakbound.cli.verbs.protect import answer as answer_command
@@ -374,6 +376,36 @@ def test_a_command_says_nothing_of_a_row_at_which_the_model_fails(tmp_path: Path
     assert [code for _, code, _ in plain] == [0, 0], plain
     assert found[2:4] == plain
     assert found[4:6] == found[6:] == plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [None, 0.6])
+def test_an_audit_of_reply_times_finds_a_row_only_where_answers_leave_as_they_are_made(
+    tmp_path: Path, seconds: float | None
+) -> None:
+    """A model that takes longer over a row that its question names, in a service of few votes."""
+    made = itertools.count()
+
+    def complete(prompt: str) -> str:
+        asked = prompt.split('"')[-2]
+        time.sleep(0.1 * (prompt.count(asked) > 1))
+        return "odd"
+
+    def ask(context: Any, query: Any) -> str:
+        ledger = str(tmp_path / f"{next(made)}")
+        mechanism = ReportNoisyMax.calibrated(1.0, 1e-5, 2)
+        book = Ledger(ledger, 1.0, 1e-5)
+        ids = [str(at) for at in range(len(context))]  # the control shows copies
+        model = Scripted(complete=complete)
+        service = PrivateICL(mechanism, context, TASK, model, book, record_ids=ids)
+        return answer_on_time(service, query, seconds, ledger).text
+
+    rows = [(f"note {at}", ("odd", "plain")[at % 2]) for at in range(60)]
+    found = leakbound.audit(
+        rows, system=ask, pairs=32, shots=4, epsilon=0.5, query="membership", canary="hex",
+        settings={"labels": [*TASK.labels]}, channels=("seconds",), seed=3, simulations=100,
+    )  # fmt: skip
+    assert (found.verdict == "violation") == (seconds is None)
 
 
 def test_the_page_of_reply_times_has_the_counts_that_are_kept() -> None:

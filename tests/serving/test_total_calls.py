@@ -181,15 +181,15 @@ def test_a_row_that_fails_has_no_other_row_asked_again(tmp_path: Path) -> None:
 class Busy:
     """A server behind two addresses that is too busy for one row."""
 
-    def __init__(self) -> None:
-        self.sent: list[float] = []
+    def __init__(self, wait: dict[str, str]) -> None:
+        self.sent, self.headers = list[float](), {"content-type": "application/json", **wait}
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> HttpReply:
         self.sent.append(asyncio.get_running_loop().time())
         if ROW in str(body):
-            return HttpReply(503, {"content-type": "application/json"}, b"{}")
+            return HttpReply(503, self.headers, b"{}")
         choice = {"message": {"content": "plain"}, "finish_reason": "stop"}
         found = json.dumps({"choices": [choice]}).encode()
         return HttpReply(200, {"content-type": "application/json"}, found)
@@ -197,13 +197,17 @@ class Busy:
     async def close(self) -> None: ...
 
 
-def test_a_row_for_which_a_server_is_busy_delays_no_other_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wait", "retries"), [({}, 0), ({"retry-after": f"{REST + 1:.0f}"}, 1)])
+def test_a_row_for_which_a_server_is_busy_delays_no_other_request(
+    tmp_path: Path, wait: dict[str, str], retries: int
+) -> None:
     """After three failures each, both addresses were left alone for ten seconds: that answer was
-    late, or the public request before the next payment."""
-    transport = Busy()
+    late, or the public request before the next payment. A server that asked to wait until 2099 for
+    one row was waited for."""
+    transport = Busy(wait)
     urls = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
     can = Capabilities(chat=True)
-    endpoint = Endpoint(urls, capabilities=can, retries=0, separate=True, transport=transport)
+    endpoint = Endpoint(urls, capabilities=can, retries=retries, separate=True, transport=transport)
     model = OpenAIModel("served", endpoint)
     private = served(tmp_path, ReportNoisyMax(0.01, 8), LABELS, model)
     assert [private.answer(QUERY).text for _ in range(3)] == ["plain"] * 3

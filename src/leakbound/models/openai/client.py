@@ -23,7 +23,7 @@ from leakbound.models.openai.requests import HttpRequest, http_request_for
 from leakbound.models.request import Complete
 
 R = TypeVar("R")
-REST = 10.0  # seconds to pause an address after FAILURES in a row, if there is another address
+REST = 10.0  # seconds: a pause after FAILURES if there is another address; the most for one row
 FREE = Usage(0, 0)  # for a prompt that a content filter refuses: nothing is generated
 FAILURES = 3  # a single lost connection can cause one or two failures in a row
 
@@ -194,10 +194,10 @@ class Client:
             try:
                 return await self._try(request)
             except Fault as fault:
-                tries, wait = tries + 1, fault.wait if self._endpoint.separate else None
-                if tries > self._endpoint.retries:
+                tries, wait = tries + 1, fault.wait or 0.0 if self._endpoint.separate else 0.0
+                if tries > self._endpoint.retries or wait > REST:  # for one row, perhaps for ever
                     raise
-            await asyncio.sleep(max(backoff(tries), wait or 0.0))
+            await asyncio.sleep(max(backoff(tries), wait))
             self._meter.retries += 1
 
     async def _try(self, request: HttpRequest[R]) -> R:
