@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import anyio
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from commands import cli
@@ -304,6 +305,21 @@ def test_the_command_takes_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     done = CliRunner().invoke(group, asked, standalone_mode=False)
     assert done.return_value == 0, done.exception
     assert Path("leakbound-ledger.sqlite.service").exists()
+
+
+def test_a_warning_that_a_row_sets_off_is_not_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Numpy said on standard error that a number in the reply to one row was too large."""
+
+    def overflows(prompt: str) -> str:
+        return str(np.array([1e39]).astype(np.float32)) + "odd"
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(answer_command, "open_models", lambda *_: Scripted(complete=overflows))
+    asked = ("answer", "--mechanism", "report_noisy_max", "what")
+    assert CliRunner().invoke(group, asked, standalone_mode=False).return_value == 0
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
 
 class Failing(BaseHTTPRequestHandler):

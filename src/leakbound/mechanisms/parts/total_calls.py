@@ -99,7 +99,7 @@ class TotalModel(Wrapper):
 
     def _one(self, request: Request[R]) -> R:
         try:
-            (found,) = _sound([request], self.model.answer([request]))
+            return _sound([request], self.model.answer([request]))[0]
         except LimitReached:
             return value_of_failure(request)
         except BaseException as error:  # a model may end the process, or its thread, for one row
@@ -107,7 +107,6 @@ class TotalModel(Wrapper):
             if operator and isinstance(error, NOT_OF_A_ROW):
                 raise
             return value_of_failure(request)
-        return found
 
 
 def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:

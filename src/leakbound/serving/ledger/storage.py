@@ -317,8 +317,7 @@ def _visible_text(text: str) -> str:
 
 
 def _is_unseen(one: str) -> bool:
-    kind = category(one) in ("Cf", "Cc") or UNSEEN.match(one)
-    return bool(kind) and not one.isspace()
+    return not one.isspace() and bool(category(one) in ("Cf", "Cc") or UNSEEN.match(one))
 
 
 def id_name(record_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -163,6 +164,7 @@ def open_private(
             "the data changed while they were read, so no id is sure to be that of its row; start "
             "again once nobody writes them."
         )
+    warnings.simplefilter("ignore")  # one row alone may set one off
     book = Ledger(ledger, total, spec.decision.delta, accounts.ledger_key)
     return PrivateICL(mechanism, rows, task, model, book, longest=longest_query,
                       dataset=accounts.dataset, record_ids=ids,
