@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from limits import expires
 
 from leakbound.errors import LimitReached, UsageError
 from leakbound.models import Complete, Endpoint
 from leakbound.models.openai import OpenAIModel, open_endpoint
+from leakbound.models.openai.client import Client
+from leakbound.models.openai.requests import http_request_for
 
 pytest.importorskip("uvicorn")
 
@@ -61,6 +65,22 @@ def test_requests_are_spread_and_a_broken_address_gets_few() -> None:
         asked.close()
     assert min(len(first.prompts), len(second.prompts)) >= 30
     assert len(broken.prompts) < 20
+
+
+def test_a_reply_that_is_read_slowly_holds_up_no_other() -> None:
+    """It was read in the loop of all: the others' time ended, though their replies were there."""
+    both = threading.Barrier(2)
+
+    def read(reply: object) -> bool:
+        both.wait(expires(5.0))  # of the old code, where the second one is never read
+        return True
+
+    can = Endpoint().capabilities
+    asked = [replace(http_request_for(one, "parrot", can), read=read) for one in requests(2)]
+    with running(Parrot()) as url:
+        client = Client("parrot", Endpoint((url,)))
+        assert client.send(asked) == [True, True]
+        client.close()
 
 
 def test_equal_asks_are_sent_once() -> None:

@@ -6,6 +6,7 @@ against a slow twin, with everything that can be wrong.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from leakbound.errors import TargetError
 from leakbound.models.openai.replies import Fault
 from leakbound.models.openai.requests import (
+    PART,
     align_echo,
     align_ids,
     align_prompt,
@@ -155,6 +157,28 @@ def test_what_stands_nowhere_or_in_two_places_is_refused(
 ) -> None:
     with pytest.raises(TargetError, match=said):
         align_prompt(entries(pieces), None, prompt, response)
+
+
+def test_characters_in_parts_take_as_many_steps_as_there_are_tokens() -> None:
+    """More than their square: a row of 800 took 25 seconds, and the calls beside it timed out."""
+
+    def steps(count: int) -> int:
+        tokens = ["say", " ", *[PART] * 4 * count, " label", ":", " yes"]
+        prompt, values, counted = "say " + "\U0001f600" * count + " label:", [-0.5] * len(tokens), 0
+
+        def count_one(*event: Any) -> None:
+            nonlocal counted
+            counted += 1
+
+        sys.setprofile(count_one)
+        try:
+            found = align_echo(tokens, values, prompt, " yes")
+        finally:
+            sys.setprofile(None)
+        assert found.tolist() == [-0.5]
+        return counted
+
+    assert steps(60) < 2.2 * steps(30)
 
 
 def test_labels_are_scored_as_whole_tokens() -> None:

@@ -262,7 +262,7 @@ def test_the_files_of_a_sound_ledger_are_its_owners_and_belong_together(place: F
     assert "belongs to another ledger" in said
     own.unlink()
     (said,) = problems(place.address)
-    assert "is missing, so nothing can be answered" in said
+    assert "is missing; without it no account can be found" in said
 
 
 @pytest.mark.parametrize("budget", [1.0, math.inf])

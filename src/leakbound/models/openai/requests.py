@@ -54,7 +54,7 @@ OTHERS = (
     "log-probabilities cannot be placed (the prompt may have been changed or cut, or the server "
     "does not echo); use token ids, or another mechanism."
 )
-Positions = frozenset[int]
+Positions = tuple[int, int]  # the first one, and a bit for each from there on
 
 
 def boundaries(
@@ -72,68 +72,87 @@ def boundaries(
     before = _reach(pieces, text, first_known)
     found = [
         (begin, end)
-        for begin, reached in enumerate(before)
-        if len(prompt) in reached and _may_begin(pieces[begin : begin + 1], prompt, response)
-        for end in _ends(pieces, begin, text, len(prompt), first_known)
+        for begin, (first, bits) in enumerate(before)
+        if first <= len(prompt) and bits >> len(prompt) - first & 1
+        for end in _ends(pieces, begin, prompt, response, first_known)
     ]
     if len(found) == 1 and "" not in pieces[slice(*found[0])]:
         return found[0]
     ends = before if first_known else before[-1:]
-    whole = any(at >= len(text) for reached in ends for at in reached)
+    whole = any(first + bits.bit_length() > len(text) for first, bits in ends)
     raise TargetError(ACROSS if whole else OTHERS)
 
 
 def _reach(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
     """Positions in the text where each token may begin, and where the last one may end."""
-    known = frozenset({0}) if first_known else frozenset(range(min(FIRST, len(text)) + 1))
-    found = [frozenset({0}), known] if not first_known else [known]
+    found = [(0, 1)] if first_known else [(0, 1), (0, (2 << min(FIRST, len(text))) - 1)]
+    foreign = _foreign(text)
     for piece in pieces[len(found) - 1 :]:
-        found.append(_behind(piece, found[-1], text))
+        found.append(_behind(piece, found[-1], text, foreign))
     return found
 
 
-def _may_begin(token: Sequence[str], prompt: str, response: str) -> bool:
-    """Whether a response may begin with a token, which may hold parts of its first character."""
-    if not token or not token[0].startswith(PART):
-        return bool(token)
-    return not response[:1].isascii() and prompt[-1:].isascii()
+def _foreign(text: str) -> int:
+    """A bit for each character that is not ASCII."""
+    return int("".join("01"[not one.isascii()] for one in reversed(text)) or "0", 2)
 
 
-def _ends(pieces: Sequence[str], begin: int, text: str, at: int, first_known: bool) -> list[int]:
+def _ends(
+    pieces: Sequence[str], begin: int, prompt: str, response: str, first_known: bool
+) -> list[int]:
     """Where the text may end: after the first token that completes it, or with the last token."""
-    reached, found = frozenset({at}), []
+    # a response may begin with a token of parts of its first character
+    parts = pieces[begin : begin + 1] and pieces[begin].startswith(PART)
+    if parts and (response[:1].isascii() or not prompt[-1:].isascii()):
+        return []
+    text, reached, found = prompt + response, (len(prompt), 1), list[int]()
+    foreign = _foreign(text)
     for end in range(begin + 1, len(pieces) + 1):
-        reached = _behind(pieces[end - 1], reached, text)
+        reached = _behind(pieces[end - 1], reached, text, foreign)
         after = pieces[end] if end < len(pieces) else ""
         # parts of one character may be on both sides of a token boundary
         split = pieces[end - 1].endswith(PART) and after.startswith(PART)
-        if len(text) in reached and not split:
+        if reached[0] <= len(text) and reached[1] >> len(text) - reached[0] & 1 and not split:
             found.append(end)
     return found[:1] if first_known else [end for end in found if end == len(pieces)]
 
 
-def _behind(piece: str, starts: Positions, text: str) -> Positions:
+def _behind(piece: str, starts: Positions, text: str, foreign: int) -> Positions:
     """Positions after a token that begins at one of several positions."""
-    return frozenset(end for at in starts for end in _from(piece, at, text))
+    literal, *others = RUN.split(piece)
+    first, bits = starts
+    fits = _at(literal, starts, text)
+    if not others:
+        # it may end behind the text, and a blank before it may be missing
+        end = min(first + bits.bit_length(), len(text) + 1)
+        begin = max(first, len(text) - len(piece) + 1)
+        fits |= sum(piece.startswith(text[at:]) << at - first for at in range(begin, end)) & bits
+        fits |= _at(f" {piece}", (first, bits & ~fits), text) << 1
+    first, bits = _trim(first + len(literal), fits)
+    for literal in others:
+        near = foreign >> first
+        for _ in range(HELD):  # parts represent at most so many characters
+            bits |= (bits & near) << 1
+        first, bits = _trim(first + len(literal), _at(literal, (first, bits), text))
+    return first, bits
 
 
-def _from(piece: str, at: int, text: str) -> set[int]:
-    if PART in piece:
-        return _of_parts(RUN.split(piece), at, text)
-    if at <= len(text) and piece.startswith(text[at : at + len(piece)]):  # it may end behind it
-        return {at + len(piece)}
-    return {at + 1 + len(piece)} if text.startswith(f" {piece}", at) else set()
+def _at(literal: str, starts: Positions, text: str) -> int:
+    """The bits of those positions at which a literal stands."""
+    first, bits = starts
+    if not literal:
+        return bits & (2 << len(text) - first) - 1 if first <= len(text) else 0
+    found, end = 0, first + bits.bit_length() - 1 + len(literal)
+    at = text.find(literal, first, end)
+    while at >= 0:
+        found |= 1 << at - first
+        at = text.find(literal, at + 1, end)
+    return found & bits
 
 
-def _of_parts(literals: Sequence[str], at: int, text: str) -> set[int]:
-    """Match parts of characters, which represent at most a few characters that are not ASCII."""
-    reached = {at + len(literals[0])} if text.startswith(literals[0], at) else set()
-    for literal in literals[1:]:
-        held = set(reached)
-        for _ in range(HELD):
-            held |= {end + 1 for end in held if end < len(text) and not text[end].isascii()}
-        reached = {end + len(literal) for end in held if text.startswith(literal, end)}
-    return reached
+def _trim(first: int, bits: int) -> Positions:
+    low = (bits & -bits).bit_length() - 1
+    return (first + low, bits >> low) if bits else (0, 0)
 
 
 Floats = npt.NDArray[np.float32]
@@ -159,8 +178,8 @@ def align_echo(
     if not len(texts) == len(tokens) == len(values):
         raise Fault("echoed tokens and values that do not match")
     text = prompt + response
-    whole = any(at >= len(text) for reached in _reach(texts, text, True) for at in reached)
-    first = 0 if whole else 1
+    ends = (first + bits.bit_length() for first, bits in _reach(texts, text, True))
+    first = 0 if max(ends) > len(text) else 1
     begin, end = boundaries(texts[first:], prompt, response)
     return _log_probabilities(values[first + begin : first + end])
 
@@ -199,17 +218,8 @@ def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -
             f"{len(ids)} token ids were sent, and the endpoint gives log-probabilities of another "
             "number of tokens; its server adds or removes tokens, so it cannot score token ids."
         )
-    found = [_under(entry, token) for entry, token in zip(entries, ids, strict=True)][len(prompt) :]
-    return _log_probabilities(found)
-
-
-def _under(entry: object, token: int) -> object:
-    if entry is None:
-        return None
-    found = entry.get(str(token)) if isinstance(entry, dict) else None
-    if not isinstance(found, dict):
-        raise Fault("prompt log-probabilities of other tokens")
-    return found.get("logprob")
+    placed = [*zip(entries, ids, strict=True)][len(prompt) :]
+    return _log_probabilities([one and _token(one, token)[1] for one, token in placed])
 
 
 def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floats:

@@ -18,7 +18,6 @@ from leakbound.serving.ledger.storage import (
     SqliteStorage,
     Storage,
     id_name,
-    key_check,
     record_keys,
 )
 from leakbound.serving.ledger.tables import GivenAnswer
@@ -106,27 +105,14 @@ def _data_set(db: Database, unit: Unit, delta: float, name: str) -> _DataSet:
 def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
     storage = _open_existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
-    record = record_keys(keys.secret(), [id_name(record_id)])
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        if not _is_of(keys, values):
-            raise StoreError(_other_key(keys))
+        record = record_keys(keys.secret_of(values), [id_name(record_id)])
         block = tables.accounts(tables.blocks(db, record))
         found = block[block["key"] == record]
         answers, spent = int(found["answers"].sum()), float(found["spent"].sum())
         epsilon = unit_of(values).epsilon(spent, float(values["delta"])) if spent else 0.0
         return Account(answers, epsilon, spent <= _limit(db, values))
-
-
-def _is_of(keys: KeyFile, values: dict[str, str]) -> bool:
-    return key_check(keys.secret(), values["ledger"]) == values["key_check"]
-
-
-def _other_key(keys: KeyFile) -> str:
-    return (
-        f"the key file {str(keys.path)!r} belongs to another ledger; name the right one "
-        "(--ledger-key)."
-    )
 
 
 def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
@@ -143,8 +129,11 @@ def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
     marks = keys.marks() if keys.exists() else []  # read first: the ledger may grow meanwhile
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        wrong = list(_key_problems(db, values, keys, marks))
-        secret = keys.secret() if keys.exists() and _is_of(keys, values) else None
+        secret, wrong = None, list(_gaps(db, values, marks))
+        try:
+            secret = keys.secret_of(values)
+        except StoreError as error:
+            wrong = [str(error)]
         found += [*tables.changes(db, secret, values), *_overspent(db, values), *wrong]
     return [*found, *_open_to_others(storage, keys)]
 
@@ -165,15 +154,7 @@ def _overspent(db: Database, values: dict[str, str]) -> Iterator[str]:
         yield f"{over} records have spent more than the budget."
 
 
-def _key_problems(
-    db: Database, values: dict[str, str], keys: KeyFile, marks: list[Mark]
-) -> Iterator[str]:
-    if not keys.exists():
-        yield f"the key file {str(keys.path)!r} is missing, so nothing can be answered."
-        return
-    if not _is_of(keys, values):
-        yield _other_key(keys)
-        return
+def _gaps(db: Database, values: dict[str, str], marks: list[Mark]) -> Iterator[str]:
     for mark in marks:
         if mark.ledger == values["ledger"] and tables.tag_of(db, mark.number) != mark.tag:
             yield (

@@ -156,7 +156,7 @@ class Ledger:
         self._create()
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
-            self._require_key(values)
+            self._secret = self.key_file.secret_of(values)
             self._require_own(db, values)
             if changed := list(tables.changes(db, self._secret, values)):
                 raise self._refusal(" ".join(changed))
@@ -360,15 +360,6 @@ class Ledger:
                 f"{str(self.key_file.path)!r} knows one there with {lost[0].number} answers. "
                 "Restore it from a backup that holds all of them; if it was moved, open it where "
                 "it is now; or name another ledger (--ledger) with another key file (--ledger-key)."
-            )
-
-    def _require_key(self, values: dict[str, str]) -> None:
-        self._secret = self.key_file.secret()
-        if key_check(self._secret, values["ledger"]) != values["key_check"]:
-            raise StoreError(
-                f"the key file {str(self.key_file.path)!r} belongs to another ledger than "
-                f"{self.address!r}, so no account could be found. Name the right one "
-                "(--ledger-key)."
             )
 
     def _require_own(self, db: Database, values: dict[str, str]) -> None:

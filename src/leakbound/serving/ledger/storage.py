@@ -358,6 +358,15 @@ class KeyFile:
         with self._storage.transaction(write=False) as db:
             return bytes.fromhex(str(db.run("SELECT value FROM secret")[0][0]))
 
+    def secret_of(self, values: dict[str, str]) -> bytes:
+        secret = self.secret()
+        if key_check(secret, values["ledger"]) != values["key_check"]:
+            raise StoreError(
+                f"the key file {str(self.path)!r} belongs to another ledger, so no account could "
+                "be found. Name the right one (--ledger-key)."
+            )
+        return secret
+
     def marks(self) -> list[Mark]:
         with self._storage.transaction(write=False) as db:
             return self._marks(db)
