@@ -17,6 +17,7 @@ from leakbound.cli.options.ledger import Accounts
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import MECHANISMS, ProductOfExperts, ReportNoisyMax
 from leakbound.models import Model, Scripted, open_model
+from leakbound.models.model import Wrapper
 from leakbound.privacy import ApproxDP, PureDP
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger, RecordName, record_names
@@ -256,6 +257,28 @@ def test_the_slot_of_a_spent_record_is_as_good_as_none(name: str, rows: Context)
     with_slot = collected(name, (*rows, EMPTY_SLOT), Query("what"), model)
     assert with_slot == collected(name, rows, Query("what"), model)
     assert name == "subsample_average" or with_slot != collected(name, MANY, Query("what"), model)
+
+
+def test_one_record_more_changes_no_bit_of_the_public_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kept states had room for so many prompts: with one more, none continued from its own."""
+    model: Any = open_model("pocket")
+    monkeypatch.setattr(model.passes.own, "most", 3)
+
+    class Watched(Wrapper):
+        def answer(self, requests: Sequence[Any], /) -> list[Any]:
+            replies = self.model.answer(requests)
+            public.extend(reply[-1].tobytes() for reply in replies if len(requests) == 1)
+            return replies
+
+    found = []
+    for rows in (ROWS[:2], ROWS[:3]):
+        public = list[bytes]()
+        collected("product_of_experts", rows, Query("what about it", free=True), Watched(model))
+        found.append(public)
+    assert len(found[0]) > 1
+    assert found[0] == found[1]
 
 
 def test_a_free_answer_of_experts_has_none_for_a_spent_record() -> None:

@@ -126,7 +126,8 @@ class Decoding(MechanismBase):
     def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
         rng = np.random.default_rng(draw)
         parts = [(), *self._parts(job.context)]
-        decoder = TokenDecoder(model, [task.prompt(part, job.query) for part in parts])
+        prompts = [task.prompt(part, job.query) for part in parts]
+        decoder = TokenDecoder(model, prompts, self.guarantee.relation == "add_remove")
         for _ in range(self.tokens):
             decoder.add(self._token(decoder.logits(), rng))
             if decoder.ended:

@@ -33,16 +33,21 @@ class _ShowsTokens(Protocol):
 class TokenDecoder:
     """Extends one response after many prompts, with one batch of requests for each token."""
 
-    def __init__(self, model: Model, prompts: Sequence[Prompt]) -> None:
+    def __init__(self, model: Model, prompts: Sequence[Prompt], hidden: bool = False) -> None:
         self._model, self._tokenizer = model, find_tokenizer(model)
         self._prompts = [tuple(self._tokenizer.encode(prompt)) for prompt in prompts]
-        self._response: tuple[int, ...] = ()
+        self._response, self._hidden = cast(tuple[int, ...], ()), hidden
         self.ended = False
 
     def logits(self) -> list[Floats]:
         """Logits of the next token. The response ends if the public prompt gets none, which is sent
         alone, so that its logits do not depend on the others."""
-        requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
+        # where their number is private, none continues from kept states, which have room for some
+        split = [
+            (prompt, self._response) if self._hidden else (prompt + self._response, ())
+            for prompt in self._prompts
+        ]
+        requests = [NextLogits(*one, alone=True) for one in split]
         groups = [group for group in (requests[:1], requests[1:]) if group]
         replies = [one for group in groups for one in answer_all(self._model, group, requests[0])]
         size = replies[0].shape[-1]
