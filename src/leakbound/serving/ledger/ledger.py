@@ -295,7 +295,8 @@ class Ledger:
         self._same_kind(values, first)
         fresh = {name: value for name, value in first.items() if name not in values}
         values.update(fresh)
-        db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", list(fresh.items()))
+        if fresh:
+            db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", list(fresh.items()))
         return unit_named(values["unit"])
 
     def _price(self, unit: Unit, guarantee: Guarantee) -> float:
