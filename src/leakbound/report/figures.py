@@ -110,8 +110,9 @@ class _Plane:
         self.right, self.top, self.bottom = WIDTH - 12.0, 8.0, 8.0 + chart.height
         self.below = self.bottom + 5
         if chart.slanted:
-            self.left = max(self.left, reach * math.cos(turn))
-            self.below += reach * math.sin(turn)
+            more = LINE * max((text.count("\n") for _, text in self.x_ticks), default=0)
+            self.left = max(self.left, reach * math.cos(turn) + more)
+            self.below += reach * math.sin(turn) + more
         else:
             self.below += LINE * max(text.count("\n") + 1 for _, text in self.x_ticks)
         self.x: Callable[[float], float] = lambda x: (
@@ -162,7 +163,8 @@ def _frame(chart: Chart, plane: _Plane) -> list[str]:
     for x, text in ((plane.x(at), text) for at, text in plane.x_ticks):
         parts.append(_path(_line([(x, bottom), (x, bottom + 4)])))
         if chart.slanted:
-            parts.append(_text(text, x + 4, bottom + 11, "end", SLANT))
+            back = LINE * text.count("\n")  # the last of its lines ends at the tick
+            parts.append(_text(text, x + 4 - back, bottom + 11, "end", SLANT))
         else:
             parts.append(_text(text, x, bottom + 15, "middle"))
     parts.append(_text(wrap_lines(chart.x), (left + right) / 2, plane.below + 12, "middle"))
