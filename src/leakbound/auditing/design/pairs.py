@@ -327,6 +327,8 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
     named = f" {', '.join(labels)}?" if few else ""
     there = (*pair.nonmember.context, pair.canary)[pair.position]  # the record that one lacks
     typed = " ".join(readable(there.input)[:TYPED].split()[:8])
+    if pair.index % 4 == 2:  # as one types into a search box, which may end the word
+        typed = " ".join(typed.split()[:2])[:-2]
     # what follows a word that is typed alone may depend on no other word: half are typed so, where
     # no answers are given
     alone = pair.index % 2 and pair.asked.query.free
