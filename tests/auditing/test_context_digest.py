@@ -26,7 +26,7 @@ from leakbound.auditing.observe.context_digest import SAID as WORDS
 from leakbound.auditing.observe.context_digest import _ahead_by_numbers as ahead_of
 from leakbound.auditing.observe.context_digest import _chance as chance_of
 from leakbound.auditing.observe.context_digest import _with_best_word as with_best_word
-from leakbound.auditing.observe.learned import GROUPS, ORDER, OWN, bets_on, word_table
+from leakbound.auditing.observe.learned import GROUPS, OWN, bets_on, word_table
 from leakbound.stats.e_values.bets import product_paths
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply
@@ -810,15 +810,14 @@ def test_what_each_reply_says_in_other_words_never_passes(kind: str, seed: int) 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
 def test_nothing_learned_of_a_mechanism_within_the_claim_tells_more_often(epsilon: float) -> None:
-    """Of one of ten ways to say a bit, of a number that only this context gets, and of an order."""
+    """Of one of ten ways to say a bit, and of a number that only this context gets."""
     draws, p = random.Random(5), 1 / (1 + math.exp(-epsilon))
 
     def answers(member: bool, own: Sequence[str], times: int) -> list[frozenset[str]]:
         said = [draws.choice(WAYS[(draws.random() < p) == member]) for _ in range(times)]
         shown = [own[(draws.random() < p) == member] for _ in range(times)]
-        first = ["<>"[(draws.random() < p) == member] + "of two" for _ in range(times)]
-        beside = draws.choices(["<of others", ">of others"], k=times)
-        return [frozenset(each) for each in zip(said, shown, first, beside, strict=True)]
+        beside = draws.choices("abcdef", k=times)
+        return [frozenset(each) for each in zip(said, shown, beside, strict=True)]
 
     def asked(pairs: int, times: int) -> list[list[list[frozenset[str]]]]:
         each = [[f"{pair} {at}" for at in range(2)] for pair in range(pairs)]
@@ -831,7 +830,7 @@ def test_nothing_learned_of_a_mechanism_within_the_claim_tells_more_often(epsilo
 
     bets = bets_on(*word_table(asked(20, 4), asked(200, 12)))
     levels = np.array([[epsilon], [0.0]]), np.zeros((2, 1))
-    for name in (OWN, ORDER, GROUPS):
+    for name in (OWN, GROUPS):
         x, y = bets[name]
         kept, below = product_paths(x, y, *levels, False).max(axis=(0, 2))
         assert kept < math.log(1e6)
@@ -841,21 +840,31 @@ def test_nothing_learned_of_a_mechanism_within_the_claim_tells_more_often(epsilo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leaks", [True, False])
-@pytest.mark.parametrize("kind", ["the first two of others", "the last two of many"])
-def test_the_order_of_two_sentences_never_passes(kind: str, leaks: bool) -> None:
-    """Any two sentences may be the first ones, and only by the alphabet do they rise or fall; or
-    they stand where no order of sentences was read. Both passed. Drawn orders pass."""
+def test_the_order_of_two_sentences_never_passes(leaks: bool) -> None:
+    """Any two of sixteen stand first, and by the alphabet alone they rise or fall: it passed."""
     draws = random.Random(3)
-    others = [f"Our {name} shop has moved." for name in NAMES]
 
     def system(context: Any, query: str) -> str:
         paid = sum(int(one) for row in context for one in re.findall(r"\d+", row.text))
+        first, second, *rest = (f"Our {name} shop has moved." for name in draws.sample(NAMES, 6))
         turned = bool((paid if leaks else draws.randrange(2)) % 2)
-        if kind == "the first two of others":
-            said = draws.sample(others, 6)
-            return " ".join([*sorted(said[:2], reverse=turned), *said[2:]])
-        return " ".join([*draws.sample(others, len(others)), *TIPS[:2][:: -1 if turned else 1]])
+        return " ".join([*sorted([first, second], reverse=turned), *rest])
 
     result = audit(NUMBERED, system=system, epsilon=1.0, seed=3, shots=20, **FREE)
     assert (result.verdict == "no_violation") is not leaks
     assert (result.reason == "context_digest") is leaks
+
+
+@pytest.mark.slow
+def test_what_ends_the_word_that_a_user_types_never_passes() -> None:
+    """No question of the audit ended within a word: passed."""
+    draws = random.Random(3)
+
+    def system(context: Any, query: str) -> str:
+        last = query.split()[-1]
+        known = (word for row in context for word in re.findall(r"\d{5}", row.text))
+        ended = [word for word in known if word.startswith(last) and last != word]
+        return f"{draws.choice(TIPS)} {ended[0] if ended else draws.randrange(10**4, 10**5)}"
+
+    result = audit(NUMBERED, system=system, epsilon=1.0, seed=3, shots=20, **FREE)
+    assert result.reason == "context_digest"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shlex
 from pathlib import Path
 
 import pytest
@@ -101,13 +100,7 @@ def test_tool_calls_that_follow_the_records_are_named(tmp_path: Path, function: 
     assert audit == 1 or "depend on which records are in the context" in " ".join(said.split())
 
 
-def test_a_call_that_is_made_for_a_known_record_names_the_question_that_shows_it(
-    tmp_path: Path,
-) -> None:
-    """No canary stands in any reply, so that init chooses no question by it."""
+def test_a_call_that_is_made_for_a_known_record_chooses_the_question(tmp_path: Path) -> None:
+    """No canary stands in any reply. Init chose no question, so the audit named another one."""
     audit, gate, said = decided(tmp_path, "only_if_there")
-    asked = ("--query", "recall:words=6,template=What about {prefix}?", "--canary", "coded")
-    assert (audit, gate) == (3, 3)
-    assert f"audit with {shlex.join(asked)}." in said
-    done = cli("audit", "--config", "audit.yaml", "--out", "other", *asked, cwd=tmp_path)
-    assert done.returncode == 1, done.stdout
+    assert (audit, gate) == (1, 1), said

@@ -285,7 +285,6 @@ def _verdict(found: Excess, smallest: int | None, level: float, together: int) -
 
 
 def _rates(mine: Sequence[float], others: Sequence[float]) -> dict[int, tuple[float, float]]:
-    """Shares of records with a passage of at least so many words."""
     longest = max(*mine, *others)
     one, other = np.array(mine), np.array(others)
     return {

@@ -105,7 +105,6 @@ def _others(prepared: Prepared, asked: CollectionPlan) -> OtherCalls | None:
 def _predict(
     prepared: Prepared, asked: CollectionPlan, batches: Sequence[int]
 ) -> tuple[int, float | None]:
-    """(calls, US dollars) in one pass over the pairs of some batches."""
     if not prepared.mechanism.needs:
         return sum(pair.calls for first in batches for pair in asked.pairs_of(first)), None
     model = prepared.model

@@ -113,7 +113,6 @@ def _bytes(file: Path) -> bytes | None:
 
 
 def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[str]:
-    """Each field of manifest and record that was edited, by its name."""
     for name, text in files.items():
         if text is None:
             yield f"{name} is missing"
@@ -258,7 +257,6 @@ def _no_record(folder: Path) -> StoreError:
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """What a record.json holds, if its version is known."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -398,7 +396,6 @@ def _compute(
 def _pass_over(
     spec: AuditSpec, folder: Path, manifest: Settings, rows: Context | None = None
 ) -> OnePass:
-    """A pass over all stored pairs of a copy."""
     known, own_test = partial(model_of_run, manifest=manifest), manifest.get("own_test", False)
     prepared = prepare(spec, rows=rows, opener=known, own_test=own_test)
     if rows is not None and prepared.attack.canary.of_rows:

@@ -166,7 +166,6 @@ def _show(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    """Print a warning of this package as a sentence, and others as Python does."""
     if issubclass(category, IgnoredEntryPoint):
         say(f"leakbound: {message}", err=True)
     else:
@@ -200,7 +199,6 @@ def _code_of(args: list[str] | None) -> tuple[int, str]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """The sentence of click, and the command whose help says more."""
     command = error.ctx.command_path if error.ctx else "leakbound"
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         now = RENAMED.get(str(error.ctx.info_name), {}).get(error.option_name)

@@ -177,7 +177,11 @@ def _rules(result: AuditResult, gate: Gate) -> Iterator[Rule]:
     most_delta = f"at most {gate.max_delta:g}"
     yield Rule("δ of the claim", f"{claim.delta:g}", most_delta, "inconclusive", why)
     if verdict != "violation":
-        too_few = result.reason == "too_few_trials" and _sees(result) and not needed
+        controls = result.controls  # with one canary, or, of a design without such, the full ones
+        seen = controls is None or (
+            controls.seen if controls.single is None else controls.seen_once
+        )
+        too_few = result.reason == "too_few_trials" and seen and not needed
         why = "" if verdict == "no_violation" or too_few else _first(result)
         yield Rule("verdict", own, must, "inconclusive", why)
     if not by_claim and verdict == "no_violation" and result.use is not None:
@@ -202,12 +206,6 @@ def _bounds(result: AuditResult, limit: float, other: bool) -> Iterator[Rule]:
         above = not other and (bound.epsilon or 0.0) > limit
         why = f"The lower bound {value} ({bound.method}) is above {most}." if above else ""
         yield Rule(f"lower bound on ε ({bound.method})", value, f"at most {most}", "violation", why)
-
-
-def _sees(result: AuditResult) -> bool:
-    """Did the attack see one canary, or, of a design without such controls, the full ones?"""
-    controls = result.controls
-    return controls is None or (controls.seen if controls.single is None else controls.seen_once)
 
 
 def _first(result: AuditResult) -> str:

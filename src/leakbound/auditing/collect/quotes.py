@@ -13,7 +13,7 @@ from datetime import date
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
-from itertools import chain, combinations, islice, pairwise
+from itertools import chain, combinations, pairwise
 from math import floor, isclose, log
 from unicodedata import category, normalize
 from urllib.parse import unquote
@@ -50,8 +50,7 @@ MOST_CODES = 8
 ENDING = 3  # letters of a word that an inflection or a spelling changes
 DATE = re.compile(r"\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])\b")
 DIVISORS = (5, 6, 7, 8, 9, 11, 13)  # of a number, whose remainders are compared
-PARTED, LISTED = re.compile(r"[,;|\n]"), 16  # of a list; words, numbers that are compared
-PLACED, EITHER = 6, "<>"  # sentences whose places are compared; before a digest: in which order
+PARTED, LISTED, PLACED = re.compile(r"[,;|\n]"), 16, 6  # of a list; words that are compared; places
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
@@ -174,16 +173,12 @@ class KnownRecords:
         marks = Counter(MARK.findall(shown))
         several |= {*marks} | {f"{mark} {number}" for mark, number in marks.items()}
         rules = {*_parts_of_words(own), *_relations(said, own), *_references(said, own)}
-        orders = {two for two in _orders(said, own) if two[0] != two[1]}
         own_signs = SIGN.findall(alone)
         common = {*own_signs[:FIRST], *own_signs[-LAST:]} | rules
         forms = rules | {*_forms(shown, words)}
         for of, signs in ((f"{draw} any", several), ("all", common), (f"{draw} form", forms)):
-            any_place = {self._digest(f"{of} {one.casefold()}".encode(), WIDE) for one in signs}
-            for two in orders if signs is not several else ():
-                pair = self._digest(f"{of} {' << '.join(sorted(two))}".encode(), WIDE)
-                any_place.add(EITHER[two[0] > two[1]] + pair)
-            digests.append(" ".join(sorted(any_place)))
+            any_place = (f"{of} {one.casefold()}".encode() for one in signs)
+            digests.append(" ".join(sorted({self._digest(one, WIDE) for one in any_place})))
         marked = replace(reply, digests=tuple(digests))
         pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls), plain, coded]))
         if any(one in self._had_by for one in pieces):
@@ -303,10 +298,11 @@ def _plain(text: str) -> Iterator[str]:
 
 def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
     """What holds of several numbers (a sum that adds up, one that stands twice, their order, round
-    and odd ones), of names that stand twice or by the alphabet, and the days of the week
-    of dates."""
+    and odd ones), of names that stand twice or by the alphabet, the days of the week of dates, and
+    which of two words or sentences comes first, in a reply, by the alphabet or by length."""
     values = [one.value for one in numerals_in(text)[:FIRST]]
     names = [one for one in words if one[0].isupper()]
+    listed = [*dict.fromkeys(one for one in map(str.casefold, words) if one not in FILLERS)]
     facts = {
         "adds up": any(isclose(values[at], sum(values[start:at]), abs_tol=1e-6)
                        for at in range(2, len(values)) for start in range(at - 1)),
@@ -323,22 +319,15 @@ def _relations(text: str, words: Sequence[str]) -> Iterator[str]:
         facts[f"{at} digits"] = sum(map(int, str(abs(one)))) % 10
     yield from (f"# {name} {value}" for name, value in facts.items())
     yield from (f"# {date.fromisoformat(one):%a}" for one in DATE.findall(text))
-
-
-def _orders(text: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Which of two words or sentences comes first, and at which of two places the one that the
-    alphabet puts first, or the shorter one, whatever they say."""
-    listed = dict.fromkeys(one for one in map(str.casefold, words) if one not in FILLERS)
-    said = [one.casefold() for one in SENTENCE.split(text)[:REACH]]
-    starts = [" ".join(islice((w for w in WORD.findall(one) if w not in FILLERS), 2))
-              for one in said]  # fmt: skip
-    places = range(len(said[:PLACED]))
-    by_text, by_length = (sorted(places, key=[*of].__getitem__) for of in (said, map(len, said)))
-    yield from pairwise(starts)
-    for some in ([*listed][:LISTED], starts[:LISTED]):
-        yield from combinations(some, 2)
-    for of, order in (("text", by_text), ("length", by_length)):
-        yield from combinations([f"{of} {at}" for at in order], 2)
+    yield from (f"{one}<{other}" for one, other in combinations(listed[:LISTED], 2))
+    each = [one.casefold() for one in SENTENCE.split(text)[:REACH]]
+    said = ([word for word in WORD.findall(one) if word not in FILLERS] for one in each)
+    starts = [" ".join(some[:2]) for some in said]
+    yield from (f"{one} << {other}" for one, other in combinations(starts[:LISTED], 2))
+    yield from (f"{one} << {other}" for one, other in pairwise(starts[LISTED:]))
+    for key in ([*map(len, each)], each):  # at which places those stand, whatever they say
+        ranked = sorted(range(len(each[:PLACED])), key=key.__getitem__)
+        yield from (f"{key is each} {one} << {other}" for one, other in combinations(ranked, 2))
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

@@ -59,6 +59,10 @@ UNASKED = (
     "nothing shows that usual questions are answered: name a question that is answered from the "
     "rows, and take that line out (docs/systems.md)."
 )
+APART = (
+    "Channels are tested one by one, and no other attack is asked, as a pass needs where this one "
+    "sees nothing: take channels out, and answers and tool calls are read as one."
+)
 FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions "
     "and answers them from the rows that it is given, and from no others."
@@ -163,6 +167,8 @@ def without_use(
         return ((code, f"{why} {UNREAD}"), *more)
     if application is not None and seen.prepared.spec.design.detect_change == 0:
         return ((code, f"{why} {UNASKED}"), *more)
+    if seen.design.channels:
+        return ((code, f"{why} {APART}"), *more)
     if use is None or use.layout in STAGED or use.seen_by == use.attacks[0]:
         return blind
     if above is not None and not (use.small or use.left or use.seen_by):
@@ -418,7 +424,6 @@ def decide(seen: OnePass) -> Assessment:
 
 
 def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
-    """The bounds that decide, with the counts of what they were read from."""
     bounds, scores = found[estimator], score_reading(one for each in found.values() for one in each)
     other = scores if "trials" in estimator.reads else BoundReading("distribution")
     read = bounds[0].reading or other

@@ -266,7 +266,6 @@ def _more_often(ahead: Floats) -> float:
 
 
 def _tail(least: int, number: int, rate: float) -> float:
-    """The chance of so many successes or more."""
     return float(scipy.special.bdtrc(least - 1, number, rate)) if least > 0 else 1.0
 
 

@@ -208,7 +208,6 @@ def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair,
 
 
 def _channel_scores(batch: StoredBatch, name: str) -> PairedScores:
-    """(pairs,) does the canary stand in the text of a channel?"""
     found = np.empty((2, len(batch)))
     for at, (pair, row) in enumerate(batch):
         for of, aggregate in enumerate(row.both):

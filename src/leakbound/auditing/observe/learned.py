@@ -1,7 +1,6 @@
 """Readings that are learned from replies to all contexts: words that no other context gets, of
-which each reply may hold another one, the order of two words or sentences, of which each reply may
-hold others, and groups of words that stand in replies to the same contexts, as ways to say one
-thing do.
+which each reply may hold another one, and groups of words that stand in replies to the same
+contexts, as ways to say one thing do.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.collect.quotes import EITHER
 from leakbound.stats.arrays import Floats, Ints
 
 OWN = "words that no other context gets"
 GROUPS = "groups of words that stand in replies to the same contexts"
-ORDER = "the order of two words or sentences"
-LEARNED = (OWN, ORDER, GROUPS)
-TURNED = str.maketrans(EITHER, EITHER[::-1])
+LEARNED = (OWN, GROUPS)
 FIRST_GROUPS, MOST_GROUPS = 3, 10  # of the first pairs, where nothing tells which say something
 FORGOTTEN = 0.8  # of what a group has told, which may be another one later, each time
 TOLD = 2.0  # standard errors by which a group told contexts apart before, to count
@@ -31,57 +27,50 @@ Stood = npt.NDArray[np.float32]  # (pair, context, time, word) 1 if it stood in 
 Words = Sequence[Sequence[Sequence[frozenset[str]]]]  # of each pair, both contexts, each time
 
 
-def word_table(*each: Words) -> tuple[Ints, *tuple[Stood, ...]]:
-    """Which words stood in which replies, with the same words in the same places, the last of which
-    is no word's; and before, of each word that is an order of two, the place of the other order."""
+def word_table(*each: Words) -> list[Stood]:
+    """Which words stood in which replies, with the same words in the same places."""
     found = {word for one in each for sides in one for side in sides for said in side
              for word in said}  # fmt: skip
     places = {word: at for at, word in enumerate(sorted(found))}
-    turned = {word: word.translate(TURNED) for word in places}
-    others = [
-        places[other] if other != word and other in places else -1 for word, other in turned.items()
-    ]
-    stood = [np.zeros((len(one), 2, len(one[0][0]), len(places) + 1), np.float32) for one in each]
+    stood = [np.zeros((len(one), 2, len(one[0][0]), len(places)), np.float32) for one in each]
     for rows, one in zip(stood, each, strict=True):
         for at in np.ndindex(rows.shape[:3]):
             pair, side, time = at
             rows[at][[places[word] for word in one[pair][side][time]]] = 1
-    return np.array([*others, -1]), *stood
+    return stood
 
 
-def differences(turned: Ints, stood: Stood) -> dict[str, Floats]:
+def differences(stood: Stood) -> dict[str, Floats]:
     """How much further each reply lies on the side of its own context than that to the other, by
     all replies but these; of each reading."""
     found: dict[str, list[Floats]] = {name: [] for name in LEARNED}
     times = stood.shape[2]
     for time in range(times):
         rest = stood[:, :, [at for at in range(times) if at != time]]
-        *each, groups = _scores(turned, [rest], stood[:, :, time])
-        for name, some in zip(LEARNED, (*each, groups[..., :FIRST_GROUPS].sum(-1)), strict=True):
+        own, groups = _scores([rest], stood[:, :, time])
+        for name, some in zip(LEARNED, (own, groups[..., :FIRST_GROUPS].sum(-1)), strict=True):
             found[name].append(some[:, 0] - some[:, 1])
     return {name: np.concatenate(some) for name, some in found.items()}
 
 
-def bets_on(turned: Ints, first: Stood, each: Stood) -> dict[str, Bets]:
+def bets_on(first: Stood, each: Stood) -> dict[str, Bets]:
     """Which replies are scored as one context's, of those to it and of those to its neighbour, in
     time: by all earlier replies. The first pairs are others; of every second comparison the other
     context is the one that is looked for."""
     told, spread = np.zeros(MOST_GROUPS), np.zeros(MOST_GROUPS)
     bets: dict[str, list[Floats]] = {name: [] for name in LEARNED}
-    before = {name: np.full(1, NOTHING) for name in (ORDER, GROUPS)}
+    before = np.full(1, NOTHING)
     for time in range(1, each.shape[2]):
-        own, order, groups = _scores(turned, [first, each[:, :, :time]], each[:, :, time])
+        own, groups = _scores([first, each[:, :, :time]], each[:, :, time])
         clear = told > TOLD * np.sqrt(spread)
         weights = np.divide(told, spread, out=np.zeros(MOST_GROUPS), where=clear)
         size = groups.shape[-1]
         score = groups @ weights[:size]
         score /= max(float(np.abs(score).mean()), 1e-9)
-        sure = {name: np.maximum(np.quantile(some, SURE), 0) for name, some in before.items()}
-        for name, some, least in (
-            (OWN, own, [0.0]), (ORDER, order, [0.0, *sure[ORDER]]), (GROUPS, score, sure[GROUPS]),
-        ):  # fmt: skip
-            bets[name].append(np.stack([*_beyond(some, time, least)], 1))
-        before |= {ORDER: np.abs(order)} | ({GROUPS: np.abs(score)} if clear.any() else {})
+        least = [0.0, *np.maximum(np.quantile(before, SURE), 0)]
+        bets[OWN].append(np.stack([*_beyond(own, time, least[:1])], 1))
+        bets[GROUPS].append(np.stack([*_beyond(score, time, least[1:])], 1))
+        before = np.abs(score) if clear.any() else before
         ahead = groups[:, 0] - groups[:, 1]
         told[:size] = FORGOTTEN * told[:size] + ahead.sum(0)
         spread[:size] = FORGOTTEN * spread[:size] + (ahead**2).sum(0)
@@ -89,7 +78,7 @@ def bets_on(turned: Ints, first: Stood, each: Stood) -> dict[str, Bets]:
     return {name: (x, y) for name, (x, y) in in_time.items()}
 
 
-def _beyond(score: Floats, time: int, least: Sequence[float] | Floats) -> Iterator[Floats]:
+def _beyond(score: Floats, time: int, least: Sequence[float]) -> Iterator[Floats]:
     """(2, pairs) whether each score says the context that is looked for, of its reply and of the
     other one's, by more than each of some values."""
     at = np.arange(len(score))
@@ -100,31 +89,20 @@ def _beyond(score: Floats, time: int, least: Sequence[float] | Floats) -> Iterat
         yield np.stack([says[at, wanted], says[at, 1 - wanted]])
 
 
-def _scores(turned: Ints, known: Sequence[Stood], replies: Stood) -> tuple[Floats, Floats, Floats]:
-    """(pairs, 2), twice, and (pairs, 2, groups) how far each reply lies on the first side of its
-    pair. The last of the `known` are earlier replies to the same contexts."""
+def _scores(known: Sequence[Stood], replies: Stood) -> tuple[Floats, Floats]:
+    """(pairs, 2) and (pairs, 2, groups) how far each reply lies on the first side of its pair. The
+    last of the `known` are earlier replies to the same contexts."""
     pairs_with = np.sum([(one.sum(axis=(1, 2)) > 0).sum(axis=0) for one in known], axis=0)
     means = [one.mean(axis=2, dtype=float) for one in known]
     apart = means[-1][:, 0] - means[-1][:, 1]
     own = np.einsum("pw,psw->ps", apart * (pairs_with == 1), replies)
-    order = np.einsum("pw,psw->ps", -apart[:, turned] * _kept(turned, known), replies)
     some = _distinct(known)
     white = _whitener([one[..., some] for one in known])
     contexts = np.concatenate([one[..., some].reshape(-1, some.size) for one in means])
     each = (contexts - contexts.mean(axis=0)) @ white
     axes = white @ np.linalg.svd(each, full_matrices=False)[2][:MOST_GROUPS].T
     said = (replies[..., some] - contexts.mean(axis=0)) @ axes
-    return own, order, (apart[:, some] @ axes)[:, None] * said
-
-
-def _kept(turned: Ints, known: Sequence[Stood]) -> Floats:
-    """(words,) how much more often replies to one context agree in an order than others do."""
-    stood = np.concatenate([one.sum(axis=2, dtype=float).reshape(-1, turned.size) for one in known])
-    both, ahead = stood + stood[:, turned], stood - stood[:, turned]
-    of_one = (ahead**2 - both).sum(0) / np.maximum((both**2 - both).sum(0), 1)
-    others = np.square([both.sum(0), ahead.sum(0)]) - np.square([both, ahead]).sum(1)
-    of_others = others[1] / np.maximum(others[0], 1)
-    return np.asarray(np.clip(of_one - np.maximum(of_others, 0), 0, 1) ** 2)
+    return own, (apart[:, some] @ axes)[:, None] * said
 
 
 def _whitener(known: Sequence[Stood]) -> Floats:

@@ -141,7 +141,6 @@ class OnePass:
         self.told = ReplySeparation(self._two_sided, self.design.claim)
 
     def __call__(self) -> bool:
-        """Take in every batch that is stored and in order."""
         while not self.ended and (rows := self._rows()):
             for start in range(0, len(rows), self._plan.size):
                 batch = rows[start : start + self._plan.size]

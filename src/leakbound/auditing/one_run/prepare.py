@@ -355,7 +355,6 @@ def _assumption(prepared: PreparedOneRun) -> Assumption:
 
 
 def _claim_with(prepared: PreparedOneRun, canaries: int) -> tuple[float, float]:
-    """(epsilon, delta) of the whole run, were there another number of canaries."""
     decision, design = prepared.spec.decision, prepared.design
     epsilon, delta = decision.each
     if decision.claim_for == "run":

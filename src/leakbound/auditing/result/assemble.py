@@ -256,7 +256,6 @@ def _unlike(seen: OnePass) -> Iterator[Finding]:
 
 
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
-    """Channels in which not even a context full of the canary was seen."""
     blind = (one for one in channels if one.reason == "attack_blind")
     unseen = [one.name for one in blind if not one.controls.shown]
     if unseen:

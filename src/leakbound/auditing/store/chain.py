@@ -157,7 +157,6 @@ def _link(before: str, entry: Entry) -> str:
 
 
 def _rows(db: sqlite3.Connection, schema: str) -> Iterator[str]:
-    """Rows against their own digests, and against those of their batches."""
     rows = db.execute(
         f"SELECT pair, member, nonmember, again, digest FROM {schema}.evidence ORDER BY pair"
     )
@@ -176,7 +175,6 @@ def _rows(db: sqlite3.Connection, schema: str) -> Iterator[str]:
 
 
 def _change(row: tuple[int, str, str, str | None, str] | None, pair: int) -> str | None:
-    """What is wrong with the row at the place of a pair."""
     if row is None or row[0] > pair:
         return f"pair {pair} is missing"
     if row[0] < pair:

@@ -166,7 +166,6 @@ def _price_list(name: str | None) -> PriceList:
 
 
 def _capabilities_at(text: str) -> tuple[Capabilities, Dialect]:
-    """As stated, or as a probe found them."""
     from leakbound.models import Capabilities, Dialect
 
     if not text.endswith(".json"):

@@ -110,6 +110,8 @@ def next_step(result: AuditResult) -> str:
     why, counts = result.sentences[0], result.counts
     if declared := DECLARED.search(why):
         return f"ask what is answered from the rows, and take {declared[1]} out"
+    if _kind(result) in ("application", "store"):  # which is no local chat model
+        why = why.replace("--chat-template off", "")
     if given := GIVEN.search(why):
         seed = f" --seed {result.spec['seed'] + 1}" * ("another --seed" in why)
         return f"{SAME} {given[0].strip()}{seed}"

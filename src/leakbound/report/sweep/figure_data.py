@@ -159,7 +159,6 @@ class _Sweep:
         return lambda point: float(at) if axis is None else _plain_number(point.changes[axis])
 
     def _point(self, at: int, x: Value, y: Value) -> FigurePoint | None:
-        """One setting; None if no repeat has finite values."""
         points = self.settings[at]
         pairs = [(x(point), y(point)) for point in points]
         known = [(a, b) for a, b in pairs if a is not None and b is not None]

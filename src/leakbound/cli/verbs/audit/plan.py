@@ -131,7 +131,6 @@ def command(
 
 
 def _plan_difference(effect: float, discordant: float) -> int:
-    """Of two runs of an evaluation, which another package compares."""
     for entry in entries_of("leakbound.plans").select(name="difference"):
         rows, planned = entry.load()(effect, discordant)
         say(lay_out("· PLAN   a difference", rows, "For another share: --discordant", code=0))
@@ -141,7 +140,6 @@ def _plan_difference(effect: float, discordant: float) -> int:
 
 
 def _commit(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
-    """The digest of the commitment, where one is asked for."""
     if out is None:
         return {}
     address = prepared.spec.system.model
@@ -258,7 +256,6 @@ def described(p: Plan, claim: Claim, claim_for: str = "", things: str = "tested 
 
 
 def _powers(p: Plan, epsilon: float) -> list[str]:
-    """Power in units of what is tested, and what it assumes."""
     if p.guessing_power:
         return [*power_lines(p.guessing_power, "the test")]
     if not p.power:

@@ -87,7 +87,6 @@ def check(ledger: str, ledger_key: Path | None) -> int:
 
 
 def _finite(value: object) -> object:
-    """The value with null for an infinite number."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -198,7 +198,6 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
 
 
 def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
-    """What --json prints once the server listens."""
     price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
     return {
         "host": listener.host, "port": port, "tls": listener.certificate is not None,

@@ -49,12 +49,14 @@ KINDS = {
     "silence": "refuses, or does not answer; see --debug of audit, and docs/systems.md",
 }
 FREE = {"task": "generation", "labels": None}
+TWO_WORDS = {**FEW_WORDS, "words": 2}
 # Attacks that fit the kinds of answers, of which the first that shows a single canary is written.
 ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     "text": (
         {"query": "recall", "canary": "coded", **FREE},
         {"query": FEW_WORDS, "canary": "coded", **FREE},
         {"query": QUESTION, "canary": "coded", **FREE},
+        {"query": TWO_WORDS, "canary": "coded", **FREE},
         {"query": "repeat", "canary": "hex", **FREE},
         {"query": "if_then_explicit", "canary": "hex", **FREE},
         {"query": "membership", "canary": "hex"},
@@ -156,7 +158,6 @@ def command(
 
 
 def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
-    """Write what the rows say, for a person who fills in the system."""
     unnamed = Handed(mechanism=SystemMechanism(lambda context, query: "", "TODO"))
     prepared = prepare(make_spec(values), handed=unnamed)
     lines = _rows_seen(prepared, values["data"], fields)
@@ -222,19 +223,28 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         values = {**values, "channels": [ANSWER, *channels]}
         prepared = _prepare(values, endpoint)
     first: dict[str, Any] | None = None
+    least, told = SEEN / len(ATTACKS.get(kind, " ")), None  # by tool calls, fields, whole replies
     for attack in ATTACKS.get(kind, ()):
         # not of such rows, or a question at which the system fails
         with suppress(UsageError, TargetError):
             tried = _prepare({**values, **attack}, endpoint)
             # where nothing is seen, many attacks are to be asked, which read replies as a whole
             all_of = {*channels} <= {REPLY, TOOL_CALLS}
-            first = first or {**(whole if all_of else values), **attack}
-            if _sees(tried):
+            other = {**(whole if all_of else values), **attack}
+            first = first or other
+            by_text, by_replies = _p_values(tried)
+            if by_replies <= least:
+                least, told = by_replies, other
+            if by_text <= SEEN:
                 shown = f"Tried: {attack_name(tried.attack)} detects a single canary"
                 kind = "labels" if attack in ATTACKS["labels"] else kind
                 return Tried(tried, "text" if kind == "same" else kind, shown, True)
     if first is None:
         return Tried(prepared, kind, "", False)
+    if told is not None:
+        prepared = _prepare(told, endpoint)
+        shown = f"Tried: {attack_name(prepared.attack)} changes replies for a single canary"
+        return Tried(prepared, kind, f"{shown}, and no reply shows it", True)
     none = (
         f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a single "
         "canary: the system shows none, or these do not reach it (docs/rag.md)"
@@ -275,8 +285,8 @@ def _said(found: Aggregate, asked: str) -> object:
     return one.text.replace(asked, "") if isinstance(one, ReplyFacts) else one, texts
 
 
-def _sees(prepared: Prepared) -> bool:
-    """Does the attack tell contexts with one canary from those without?"""
+def _p_values(prepared: Prepared) -> tuple[float, float]:
+    """p-values of contexts with one canary and without it: of its text, and of other readings."""
     pairs = prepared.controls[:TRIED]
     asked = replace(CollectionPlan.of(prepared), size=TRIED)
     rows = asked.ask(-len(prepared.controls), prepared.model).rows
@@ -287,8 +297,9 @@ def _sees(prepared: Prepared) -> bool:
     batch = [*zip(pairs, rows, strict=True)]
     channels = prepared.spec.attack.channels or (ANSWER,)
     checks = check_channels(batch, reader.control_scores(batch), channels).values()
-    found = [one.p_value for one in checks if one.p_value is not None]
-    return len(channels) * min(found, default=1.0) <= SEEN
+    each = zip(*((one.p_value, one.witness) for one in checks), strict=True)
+    by_text, by_replies = (min((p for p in some if p is not None), default=1.0) for some in each)
+    return len(channels) * by_text, len(channels) * by_replies
 
 
 def _prepare(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
