@@ -347,7 +347,6 @@ class Scripted:
 
 
 def _arguments(request: Request[object]) -> tuple[Prompt | tuple[str, ...], ...]:
-    """The arguments of a script, the prompt first."""
     if isinstance(request, Complete):
         return (request.prompt,)
     if isinstance(request, ScoreLabels):

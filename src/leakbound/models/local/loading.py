@@ -314,7 +314,6 @@ def _leave_out_template(tokenizer: Any, chosen: str, address: str) -> bool:
 
 
 def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
-    """The classes that read prompts, load the model and wrap both."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING,
     )

@@ -65,7 +65,6 @@ class _ChatTemplate:
         return tuple(found)
 
     def _frame(self, roles: tuple[str, ...]) -> str:
-        """The text with a mark in the place of each message."""
         if roles not in self._frames:
             marks = [{"role": r, "content": MARK.format(n)} for n, r in enumerate(roles)]
             frame = self._rendered(marks)
@@ -180,7 +179,6 @@ class TextIds:
         return str(self.tokenizer.apply_chat_template(turns, **how))
 
     def _seam(self, before: str, response: str) -> str:
-        """The blank between a prompt and a response."""
         none = self.chat or not response or response[0].isspace() or before[-1:].isspace()
         return "" if none else " "
 
@@ -236,7 +234,6 @@ def most_tokens(text: str, special: int | None) -> float:
 
 
 def _parts(part: Part | None) -> Iterator[Part]:
-    """A part of a tokenizer, and the parts of a sequence."""
     if part is None:
         return
     yield part

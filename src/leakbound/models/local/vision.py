@@ -239,7 +239,6 @@ class VisionModel(TransformersModel):
         self.eye.clear()
 
     def _shown(self, prompt: str | Parts | Chat) -> str:
-        """A prompt as the model reads it, with one placeholder for each image."""
         sign = self.processor.image_token
         parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
         texts = [part for part in parts if isinstance(part, str)]

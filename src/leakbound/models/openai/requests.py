@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -54,6 +55,8 @@ OTHERS = (
     "log-probabilities cannot be placed (the prompt may have been changed or cut, or the server "
     "does not echo); use token ids, or another mechanism."
 )
+FEW = 64  # positions that are looked at one by one
+LITERALS = 256  # whose positions are remembered
 Positions = tuple[int, int]  # the first one, and a bit for each from there on
 
 
@@ -69,12 +72,13 @@ def boundaries(
         (2, 4)
     """
     text = prompt + response
-    before = _reach(pieces, text, first_known)
+    places = _Places(text)
+    before = _reach(pieces, places, first_known)
     found = [
         (begin, end)
         for begin, (first, bits) in enumerate(before)
         if first <= len(prompt) and bits >> len(prompt) - first & 1
-        for end in _ends(pieces, begin, prompt, response, first_known)
+        for end in _ends(pieces, begin, prompt, response, places, first_known)
     ]
     if len(found) == 1 and "" not in pieces[slice(*found[0])]:
         return found[0]
@@ -83,71 +87,87 @@ def boundaries(
     raise TargetError(ACROSS if whole else OTHERS)
 
 
-def _reach(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
+class _Places:
+    """Where a text has what: a bit for each position."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.of = text, lru_cache(LITERALS)(self._of)
+        self.foreign = int("".join("01"[not at.isascii()] for at in reversed(text)) or "0", 2)
+
+    def _of(self, literal: str) -> int:
+        found, at = bytearray(b"0" * (len(self.text) + 1)), self.text.find(literal)
+        while at >= 0:
+            found[-1 - at] = ord("1")
+            at = self.text.find(literal, at + 1)
+        return int(found, 2)
+
+
+def _reach(pieces: Sequence[str], places: _Places, first_known: bool) -> list[Positions]:
     """Positions in the text where each token may begin, and where the last one may end."""
-    found = [(0, 1)] if first_known else [(0, 1), (0, (2 << min(FIRST, len(text))) - 1)]
-    foreign = _foreign(text)
+    unknown = (0, (2 << min(FIRST, len(places.text))) - 1)
+    found = [(0, 1)] if first_known else [(0, 1), unknown]
     for piece in pieces[len(found) - 1 :]:
-        found.append(_behind(piece, found[-1], text, foreign))
+        found.append(_behind(piece, found[-1], places))
     return found
 
 
-def _foreign(text: str) -> int:
-    """A bit for each character that is not ASCII."""
-    return int("".join("01"[not one.isascii()] for one in reversed(text)) or "0", 2)
-
-
 def _ends(
-    pieces: Sequence[str], begin: int, prompt: str, response: str, first_known: bool
+    pieces: Sequence[str],
+    begin: int,
+    prompt: str,
+    response: str,
+    places: _Places,
+    first_known: bool,
 ) -> list[int]:
     """Where the text may end: after the first token that completes it, or with the last token."""
     # a response may begin with a token of parts of its first character
     parts = pieces[begin : begin + 1] and pieces[begin].startswith(PART)
     if parts and (response[:1].isascii() or not prompt[-1:].isascii()):
         return []
-    text, reached, found = prompt + response, (len(prompt), 1), list[int]()
-    foreign = _foreign(text)
+    reached, found, whole = (len(prompt), 1), list[int](), len(places.text)
     for end in range(begin + 1, len(pieces) + 1):
-        reached = _behind(pieces[end - 1], reached, text, foreign)
+        reached = _behind(pieces[end - 1], reached, places)
+        if not reached[1]:
+            break
         after = pieces[end] if end < len(pieces) else ""
         # parts of one character may be on both sides of a token boundary
         split = pieces[end - 1].endswith(PART) and after.startswith(PART)
-        if reached[0] <= len(text) and reached[1] >> len(text) - reached[0] & 1 and not split:
+        if reached[0] <= whole and reached[1] >> whole - reached[0] & 1 and not split:
             found.append(end)
     return found[:1] if first_known else [end for end in found if end == len(pieces)]
 
 
-def _behind(piece: str, starts: Positions, text: str, foreign: int) -> Positions:
+def _behind(piece: str, starts: Positions, places: _Places) -> Positions:
     """Positions after a token that begins at one of several positions."""
     literal, *others = RUN.split(piece)
-    first, bits = starts
-    fits = _at(literal, starts, text)
+    (first, bits), text = starts, places.text
+    fits = _at(literal, starts, places)
     if not others:
         # it may end behind the text, and a blank before it may be missing
         end = min(first + bits.bit_length(), len(text) + 1)
         begin = max(first, len(text) - len(piece) + 1)
         fits |= sum(piece.startswith(text[at:]) << at - first for at in range(begin, end)) & bits
-        fits |= _at(f" {piece}", (first, bits & ~fits), text) << 1
+        fits |= _at(f" {piece}", (first, bits & ~fits), places) << 1
     first, bits = _trim(first + len(literal), fits)
     for literal in others:
-        near = foreign >> first
+        near = places.foreign >> first
         for _ in range(HELD):  # parts represent at most so many characters
             bits |= (bits & near) << 1
-        first, bits = _trim(first + len(literal), _at(literal, (first, bits), text))
+        first, bits = _trim(first + len(literal), _at(literal, (first, bits), places))
     return first, bits
 
 
-def _at(literal: str, starts: Positions, text: str) -> int:
+def _at(literal: str, starts: Positions, places: _Places) -> int:
     """The bits of those positions at which a literal stands."""
     first, bits = starts
-    if not literal:
-        return bits & (2 << len(text) - first) - 1 if first <= len(text) else 0
-    found, end = 0, first + bits.bit_length() - 1 + len(literal)
-    at = text.find(literal, first, end)
-    while at >= 0:
-        found |= 1 << at - first
-        at = text.find(literal, at + 1, end)
-    return found & bits
+    if bits.bit_length() > FEW:
+        return places.of(literal) >> first & bits
+    found, text = 0, places.text
+    while bits:
+        low = bits & -bits
+        found |= low * text.startswith(literal, first + low.bit_length() - 1)
+        bits ^= low
+    return found
 
 
 def _trim(first: int, bits: int) -> Positions:
@@ -178,7 +198,7 @@ def align_echo(
     if not len(texts) == len(tokens) == len(values):
         raise Fault("echoed tokens and values that do not match")
     text = prompt + response
-    ends = (first + bits.bit_length() for first, bits in _reach(texts, text, True))
+    ends = (first + bits.bit_length() for first, bits in _reach(texts, _Places(text), True))
     first = 0 if max(ends) > len(text) else 1
     begin, end = boundaries(texts[first:], prompt, response)
     return _log_probabilities(values[first + begin : first + end])

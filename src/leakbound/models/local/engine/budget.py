@@ -55,7 +55,6 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a file; none if there is no such file."""
     try:
         return file.read_text().splitlines()
     except OSError:
@@ -63,7 +62,6 @@ def _lines(file: Path) -> list[str]:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None for "max", or if there is no such file."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):

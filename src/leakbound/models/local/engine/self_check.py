@@ -114,7 +114,6 @@ def _pad_limit(model: CausalModel) -> float | None:
 
 
 def _difference(model: CausalModel, sharing: Sharing) -> float:
-    """Largest difference from plain passes; infinite if a pass fails."""
     try:
         probes = _probes(model, sharing)
         return max((_off(model, sharing, batches) for batches in probes), default=math.inf)
@@ -123,7 +122,6 @@ def _difference(model: CausalModel, sharing: Sharing) -> float:
 
 
 def _probes(model: CausalModel, sharing: Sharing) -> Iterator[list[list[Ids]]]:
-    """Batches to be answered one after the other."""
     draw, most = _Rows(model), window_of(model) - GROWN
     longest = min(LENGTH, sharing.ragged - GROWN, most)
     if longest >= LEAST:
@@ -242,7 +240,6 @@ def _path(key: str) -> Path:
 
 
 def _load(key: str) -> Sharing | None:
-    """The outcome that an earlier process stored."""
     try:
         found = json.loads(_path(key).read_text())
         return Sharing(int(found["ragged"]), int(found["cached"]), bool(found["batched"]))
