@@ -279,8 +279,9 @@ class ServiceCalls:
 
 
 def _log(error: BaseException) -> None:
-    """Log types only: a message may hold private text."""
-    cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+    """Log types only, which is all that a lost answer tells: a message may hold private text."""
+    lost = f" ({error})" if isinstance(error, AnswerLost) else ""
+    cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else lost
     LOG.error("a request failed: %s%s", type(error).__name__, cause)
 
 
