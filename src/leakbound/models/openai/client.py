@@ -23,7 +23,7 @@ from leakbound.models.openai.requests import HttpRequest, http_request_for
 from leakbound.models.request import Complete
 
 R = TypeVar("R")
-REST = 10.0  # seconds: a pause after FAILURES if there is another address; the most for one row
+REST = 10.0  # seconds to pause an address after FAILURES in a row, if there is another address
 FREE = Usage(0, 0)  # for a prompt that a content filter refuses: nothing is generated
 FAILURES = 3  # a single lost connection can cause one or two failures in a row
 
@@ -189,13 +189,14 @@ class Client:
 
     async def _persist(self, request: HttpRequest[R]) -> R:
         """The answer to a request, after retries if necessary; raises its last Fault."""
-        tries = 0
+        tries, waited = 0, 0.0
         while True:
             try:
                 return await self._try(request)
             except Fault as fault:
                 tries, wait = tries + 1, fault.wait or 0.0 if self._endpoint.separate else 0.0
-                if tries > self._endpoint.retries or wait > REST:  # for one row, perhaps for ever
+                waited += wait  # for one row, perhaps for ever
+                if tries > self._endpoint.retries or waited > self._patience:
                     raise
             await asyncio.sleep(max(backoff(tries), wait))
             self._meter.retries += 1
