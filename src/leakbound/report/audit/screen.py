@@ -86,11 +86,11 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
     if result.verdict == "no_violation" and (use := result.use) is not None:
         yield (
             "missed",
-            f"leaks by other rules, or in under {math.ceil(100 * use.share)}% of replies",
+            f"leaks in under {math.ceil(100 * use.share)}% of replies, or of a kind not read",
         )
     yield "checked", " · ".join(_checks(result, seconds))
     if result.stored_on is not None:
-        yield "stored", f"{result.stored_on}: nothing was asked now; --fresh asks again"
+        yield "stored", f"answers of {result.stored_on} reused; --fresh asks again"
     if result.verdict == "violation":
         found = remedy(result)
         yield "fix", found.change
@@ -137,9 +137,9 @@ def _why(result: AuditResult) -> str:
         first = first.partition("; ")[0].rstrip(".:")
         return f"{(result.reason or '').replace('_', ' ')}: {first}."
     if use is not None:
-        least = math.ceil(100 * use.change) / 100
+        least = math.ceil(100 * use.change)
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
-        return f"{kind}no change in {least:.0%} or more of replies"
+        return f"{kind}no reply pattern shifted by {least}+ points"
     return sentence(first)
 
 
@@ -152,9 +152,9 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
         seen = (controls.seen, controls.seen_once)[: len(staged.controls)]
         yield staged.checked[not all(seen)]
     elif controls is not None and (controls.seen_once or (above and not rarely)):
-        yield "one planted record detected"
+        yield "sees a single planted record"
     elif controls is not None and controls.p_value is not None:
-        yield "only many copies detected" if controls.seen else "planted record not detected"
+        yield "only many copies detected" if controls.seen else "attack missed its planted record"
     if "builds" in counts:
         yield f"{counts['canaries']} canaries in one run"
     else:
