@@ -173,7 +173,7 @@ def test_the_verdict_says_what_would_not_have_been_seen(tmp_path: Path) -> None:
     assert f"fewer than {-(-100 * result.use.share // 1):.0f}%" in told
     assert "claim: ε = 0 at δ = 0 (isolation;" in told
     assert "the second tenant sees its own" in told
-    assert "each tenant sees its own records" in summary(result)
+    assert "control: tenants see own records" in summary(result)
     assert result.use.limit in check_gate(result, Gate(max_epsilon=0.0)).why
     again = leakbound.AuditResult.model_validate_json(result.to_json())
     assert again.use == result.use

@@ -51,14 +51,14 @@ STAGED = {
         ),
         unseen="so seeing nothing of the other one's says nothing. Check its credential, what "
         "plant adds,",
-        checked=("each tenant sees its own records", "each tenant does not see its own records"),
+        checked=("control: tenants see own records", "each tenant does not see its own records"),
         trials="between two tenants",
         there="where the other tenant had the record",
         shown="Each tenant sees its own record; of the record of the other one,",
         differ="replies to one tenant differ where the other one has the record",
         whose="one that the other tenant has",
         did="One tenant planted records, and another one asked about them.",
-        remedy="key stores, caches and memories by tenant",
+        remedy="add the tenant to the key of every store, cache and memory",
     ),
     "deletion": Staged(
         deleted=True,
