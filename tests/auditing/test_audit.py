@@ -260,7 +260,7 @@ def test_an_attack_that_sees_nothing_says_so(rows: Context, tmp_path: Path) -> N
     assert record.controls is not None
     assert not record.controls.seen
     assert "othing shows that this attack sees the canary" in record.sentences[0]
-    assert "attack missed its planted record" in summary(record)
+    assert "no canary is detected" in summary(record)
 
 
 def test_half_the_noise_is_found(

@@ -120,7 +120,7 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
             f"the lower bound {cut(bound.epsilon)} ({bound.method}, delta {result.claim.delta:g}) "
             f"is not above {gate.max_epsilon:g}, and {result.use.limit}",
         )  # fmt: skip
-    could = "rejected what the audit tests" if _by_claim(result, gate) else "shown more"
+    could = "rejected the tested claim" if _by_claim(result, gate) else "shown more"
     shown = "" if gate.min_power is None else f": they {_power_words(result, gate)}"
     found = "".join(f" Found: {sentence}" for sentence in result.beside)
     return GateResult(

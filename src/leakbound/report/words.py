@@ -18,7 +18,7 @@ LIMITS = (
     "A bound is a lower bound: the true leakage is at least that, and may be more.",
     "“No violation” means that this attack did not reject the claim. It does not prove the claim: "
     "a stronger attack, another canary or another query may reject it.",
-    "The bound holds for one answer to one query over one context; of a query with several "
+    "The bound holds for one answer to one query over one context; if a query has several "
     "questions, for one answer to each. More answers leak more.",
     "The model is part of the system: another model, temperature or wording can leak more or less.",
     "Bounds assume that trials are independent within each context, as the design draws them.",

@@ -139,7 +139,7 @@ def _why(result: AuditResult) -> str:
     if use is not None:
         least = math.ceil(100 * use.change)
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
-        return f"{kind}no reply pattern shifted by {least}+ points"
+        return f"{kind}any sign of a record is in under {least}% of replies"
     return sentence(first)
 
 
@@ -152,9 +152,9 @@ def _checks(result: AuditResult, seconds: float | None) -> Iterator[str]:
         seen = (controls.seen, controls.seen_once)[: len(staged.controls)]
         yield staged.checked[not all(seen)]
     elif controls is not None and (controls.seen_once or (above and not rarely)):
-        yield "sees a single planted record"
+        yield "a single canary is detected"
     elif controls is not None and controls.p_value is not None:
-        yield "only many copies detected" if controls.seen else "attack missed its planted record"
+        yield "only many canaries are detected" if controls.seen else "no canary is detected"
     if "builds" in counts:
         yield f"{counts['canaries']} canaries in one run"
     else:

@@ -184,8 +184,8 @@ def plan_screen(
     if p.largest_epsilon <= claim:
         shown += f"; it tests {p.tested}"
     if not enough:
-        least = "no number is" if needed is None else f"{needed} are"
-        shown = f"no violation: {p.pairs} {things} are planned, and {least} enough"
+        least = f"no number of {things}" if needed is None else f"{needed} {things}, not {p.pairs},"
+        shown = f"too little: {least} would show a violation"
         step = "plan …" if needed is None else f"audit … --{things} {2 * needed}"
     cost = "price unknown" if p.cost is None else _cost(p.cost)
     costs = f"{number_of(p.model_calls, 'call')} · {p.pairs:,} {things} · {cost}"
