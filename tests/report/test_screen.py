@@ -63,7 +63,7 @@ def test_what_no_reading_shows_has_its_size_and_share() -> None:
     use = ContextUse(0.46, 0.451, 0.271, ("a", "b", "c"), (), 40, False, False, False)
     update = {"verdict": "no_violation", "reason": "context_unused", "use": use}
     said = " ".join(summary(RECORD.model_copy(update=update)).split())
-    assert "any sign of a record is in under 46% of replies" in said
+    assert "signs of a record in under 46% of replies" in said
     assert "missed leaks in under 28% of replies, or of a kind not read" in said
     assert "Another attack might find a violation" in said
 

@@ -139,7 +139,7 @@ def _why(result: AuditResult) -> str:
     if use is not None:
         least = math.ceil(100 * use.change)
         kind = "" if result.reason is None else f"{result.reason.replace('_', ' ')}: "
-        return f"{kind}any sign of a record is in under {least}% of replies"
+        return f"{kind}signs of a record in under {least}% of replies"
     return sentence(first)
 
 
