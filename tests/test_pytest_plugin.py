@@ -138,7 +138,7 @@ def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     assert calls(app) == asked
     assert "✗ VIOLATION   leaky" in replay.stdout
     assert "claim 1" in replay.stdout
-    assert "24 pairs" in replay.stdout
+    assert "reused; nothing was asked now" in replay.stdout
     assert "pytest 'test_app.py::test_keeps_its_claim[leaky]'" in replay.stdout
     assert "? INCONCLUSIVE   sound" in replay.stdout
     assert "Traceback" not in replay.stdout

@@ -80,7 +80,7 @@ def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
         f"({second.stored_on}) were used: no model call now; --fresh or another --out asks again."
     )
     assert said in " ".join(summary(second, verbose=True).split())
-    assert f"answers of {second.stored_on} reused; --fresh asks again" in summary(second)
+    assert f"answers of {second.stored_on} reused; nothing was asked now" in summary(second)
     assert said in page([second])
     assert said in str(second)
     assert "Stored outputs" not in str(first)

@@ -90,7 +90,7 @@ def _rows(result: AuditResult, seconds: float | None) -> Iterator[tuple[str, str
         )
     yield "checked", " · ".join(_checks(result, seconds))
     if result.stored_on is not None:
-        yield "stored", f"answers of {result.stored_on} reused; --fresh asks again"
+        yield "stored", f"answers of {result.stored_on} reused; nothing was asked now"
     if result.verdict == "violation":
         found = remedy(result)
         yield "fix", found.change
