@@ -115,7 +115,7 @@ class StagedSystem:
                 ]
                 wait(told)
                 for (tenant, _), one in zip(group, told, strict=True):
-                    replies += one.result() if tenant == steps.asker else one.result()[:0]
+                    replies += one.result() * (tenant == steps.asker)  # or what it raised
         for at, reply in enumerate(replies):
             shown = {REPLY: reply.text} | dict(reply.channels or {})
             shown[REPLY] += f"\n{json.dumps(dict(reply.scores))}" if reply.scores else ""

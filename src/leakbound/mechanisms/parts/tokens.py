@@ -36,8 +36,8 @@ class TokenDecoder:
     def __init__(self, model: Model, prompts: Sequence[Prompt], hidden: bool = False) -> None:
         self._model, self._tokenizer = model, find_tokenizer(model)
         self._prompts = [tuple(self._tokenizer.encode(prompt)) for prompt in prompts]
-        self._response, self._hidden = cast(tuple[int, ...], ()), hidden
-        self.ended = False
+        self._response: tuple[int, ...] = ()
+        self.ended, self._hidden = False, hidden
 
     def logits(self) -> list[Floats]:
         """Logits of the next token. The response ends if the public prompt gets none, which is sent

@@ -223,7 +223,7 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         values = {**values, "channels": [ANSWER, *channels]}
         prepared = _prepare(values, endpoint)
     first: dict[str, Any] | None = None
-    least, told = SEEN / len(ATTACKS.get(kind, " ")), None  # by tool calls, fields, whole replies
+    least, told = SEEN / max(1, len(ATTACKS.get(kind, ()))), None  # by calls, fields, replies
     for attack in ATTACKS.get(kind, ()):
         # not of such rows, or a question at which the system fails
         with suppress(UsageError, TargetError):
